@@ -1,0 +1,50 @@
+// base/lock_rank.h: the lock order, outermost first, declared once. docs/lock-order.md explains it.
+// Each real lock names its class (LockClass, with a rank) and sits between two sentinels:
+//   Mutex lock_ TW_ACQUIRED_AFTER(kRankContext) TW_ACQUIRED_BEFORE(kRankWheelShard){lock_class};
+// The sentinels are never defined and never locked; clang finds inversions through them at compile time
+// (preset tsa). Debug builds also keep a per-thread rank stack: a lock whose rank is not above every
+// held one asserts (two of one rank: only through lock_pair_ordered).
+#pragma once
+#include <cstdint>
+
+#include "base/thread_annotations.h"
+
+namespace tidewheel {
+
+enum class LockRank : std::uint8_t {
+  kNone = 0,         // not checked: test locks
+  kBench,            // drivers and programs, above everything
+  kFreeze,
+  kInodeIo,          // one inode's I/O lock: writers of one file
+  kFolio,
+  kReservation,
+  kInode,
+  kEngine,           // engine: table of contexts
+  kContext,          // writeback context: work queue, batches in flight, error sequence
+  kStore,            // flat store: allocator and index
+  kInodeHash,        // a bucket of the inode cache
+  kMapping,          // one mapping's tree and tags
+  kListShard,        // a dirty-list shard (wheel shard, or a classic design's list lock)
+  kRetry,            // retry ladder
+  kLru,              // reclaim lists
+  kArena,            // page and object pools
+  kDevice,           // block device queue
+  kCompletion,       // completion queues: taken by completion threads, nothing below but statistics
+  kStatistics,       // leaves: histograms, trace rings, lock-class registries
+};
+
+class Mutex;
+extern Mutex kRankEngine;
+extern Mutex kRankContext TW_ACQUIRED_AFTER(kRankEngine);
+extern Mutex kRankStore TW_ACQUIRED_AFTER(kRankContext);
+extern Mutex kRankInodeHash TW_ACQUIRED_AFTER(kRankStore);
+extern Mutex kRankMapping TW_ACQUIRED_AFTER(kRankInodeHash);
+extern Mutex kRankListShard TW_ACQUIRED_AFTER(kRankMapping);
+extern Mutex kRankRetry TW_ACQUIRED_AFTER(kRankListShard);
+extern Mutex kRankLru TW_ACQUIRED_AFTER(kRankRetry);
+extern Mutex kRankArena TW_ACQUIRED_AFTER(kRankLru);
+extern Mutex kRankDevice TW_ACQUIRED_AFTER(kRankArena);
+extern Mutex kRankCompletion TW_ACQUIRED_AFTER(kRankDevice);
+extern Mutex kRankStatistics TW_ACQUIRED_AFTER(kRankCompletion);
+
+}  // namespace tidewheel

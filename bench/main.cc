@@ -1,0 +1,6 @@
+#include <cstdio>
+
+int main() {
+  std::fputs("tidewheel: no subcommand yet\n", stderr);
+  return 2;
+}

@@ -1,0 +1,29 @@
+# Flags that every target of ours gets, by linking tidewheel_flags.
+add_library(tidewheel_flags INTERFACE)
+target_compile_options(tidewheel_flags INTERFACE
+  -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-interference-size
+  -fno-omit-frame-pointer)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(tidewheel_flags INTERFACE
+    -Wno-unknown-warning-option -Wthread-safety -Wthread-safety-beta)
+endif()
+if(TIDEWHEEL_SIM)
+  target_compile_definitions(tidewheel_flags INTERFACE TW_SIM=1)
+endif()
+if(TIDEWHEEL_DASSERT)
+  target_compile_definitions(tidewheel_flags INTERFACE TW_DASSERT_ON=1)
+endif()
+if(TIDEWHEEL_SANITIZE STREQUAL "address")
+  target_compile_options(tidewheel_flags INTERFACE -fsanitize=address)
+  target_link_options(tidewheel_flags INTERFACE -fsanitize=address,undefined)
+  # ubsan on the library only: on gtest files it costs 15 s each.
+  add_library(tidewheel_library_flags INTERFACE)
+  target_compile_options(tidewheel_library_flags INTERFACE
+    -fsanitize=undefined -fno-sanitize-recover=undefined)
+elseif(TIDEWHEEL_SANITIZE STREQUAL "thread")
+  target_compile_options(tidewheel_flags INTERFACE -fsanitize=thread)
+  target_link_options(tidewheel_flags INTERFACE -fsanitize=thread)
+  add_library(tidewheel_library_flags INTERFACE)
+else()
+  add_library(tidewheel_library_flags INTERFACE)
+endif()

@@ -1,0 +1,1 @@
+#include "fs/block/block_device.h"

@@ -1,0 +1,1 @@
+#include "writeback/dirty_object.h"

@@ -1,0 +1,1 @@
+#include "timerwheel/node.h"

@@ -1,0 +1,124 @@
+// writeback/dirty_list.h: one context's dirty objects, in the order a design keeps them. Five designs
+// stand behind this interface (writeback/lists/), chosen at run time by name.
+// Owns:      its shards, rings and buckets; never an object.
+// Threads:   mark_dirty, take_out and end_write from any thread; a Selection belongs to one flusher
+//            (several selections may be open at once).
+// Locks:     shard locks (rank kListShard): at most 32 elements are looked at per hold by the wheel;
+//            the classic designs hold theirs as long as their originals did. No callback runs under one.
+// Errors:    none.
+// Invariant: every dirty object is in exactly one place: a list of its shard, the retry ladder, a batch.
+//            Unclaimed objects always belong to the list, whoever detached them, so that a sync finds
+//            what a background work has detached but not yet claimed.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/sync.h"
+#include "base/time.h"
+#include "writeback/batch.h"
+#include "writeback/dirty_object.h"
+
+namespace tidewheel {
+
+struct DirtyListStats {
+  std::uint64_t inserts = 0;        // clean -> listed, and listed again after a write
+  std::uint64_t redirties = 0;      // marked again on the slow path (a new class, or while written)
+  std::uint64_t removals = 0;       // taken out by cancel or fsync
+  std::uint64_t detached_buckets = 0;
+  // Every element linked, moved, tagged, popped or looked at under a shared list lock.
+  std::uint64_t elements_under_lock = 0;
+  std::uint64_t max_elements_per_hold = 0;
+};
+
+struct DirtyListOptions {
+  std::uint32_t shards = 0;     // 0: the design's own choice; a power of two, at most kMaxListShards
+  std::uint32_t flushers = 1;   // parallel-lists makes one list per flusher when shards is 0
+  Duration slot = {1LL << 27};  // width of a wheel slot
+  std::uint32_t slots = 512;    // wheel slots: window = slots * slot
+  LockClass* lock_class = nullptr;
+};
+
+// What a work wants written.
+struct SelectionRequest {
+  WorkKind kind = WorkKind::kBackground;
+  Instant now;
+  Instant dirtied_before;       // periodic: expired if stamped at or before; background: Instant::max()
+  std::uint32_t flusher = 0;    // which of `flushers` asks
+  std::uint32_t flushers = 1;
+};
+
+// One work's view of the list, from select() until it is destroyed. kSync: exactly what was dirty when it
+// was made (listed or on the retry ladder), and what comes back from a batch dirty since before then.
+class Selection {
+ public:
+  virtual ~Selection() = default;  // what was not claimed is still listed, in front
+  // Claims up to out.size() objects (phase kListed or kRetry -> kClaimed), oldest first as far as the
+  // design goes; `batch` and consecutive slots from first_slot are noted in each. 0 = nothing left now.
+  virtual std::size_t claim(std::span<DirtyObject*> out, std::uint16_t batch, std::uint16_t first_slot) = 0;
+};
+
+class DirtyList {
+ public:
+  virtual ~DirtyList() = default;
+  virtual std::string_view name() const = 0;
+
+  // ---- writers ----
+  // Marks classes dirty. clean -> listed with stamp max(now, the shard's last); listed, retry, claimed:
+  // bits only; writing: bits, and the stamp if it had none. True when the object became listed.
+  bool mark_dirty(DirtyObject& object, std::uint32_t classes, Instant now) {
+    if (object.covers(classes)) return false;
+    return mark_dirty_slow(object, classes, now);
+  }
+
+  // ---- taking one object ----
+  enum class TakeOut : std::uint8_t { kClean, kTaken, kInBatch };
+  // cancel(): listed or retry -> clean, unlinked (kTaken); claimed -> clean and its slot nulled (kTaken);
+  // writing -> kInBatch and the waiters bit is set: wait until the engine wakes you, then ask again.
+  virtual TakeOut cancel(DirtyObject& object, std::span<Batch* const> batches) = 0;
+  // fsync: listed or retry -> claimed for `batch`, slot 0 (kTaken); claimed or writing -> kInBatch.
+  virtual TakeOut claim_one(DirtyObject& object, std::uint16_t batch) = 0;
+
+  // ---- flushers ----
+  virtual std::unique_ptr<Selection> select(const SelectionRequest& request) = 0;
+  // claimed -> writing; clears the class bits with a seq_cst RMW and returns them. False: the slot was
+  // cancelled (slot.object is null). Looks at the slot under the object's shard lock.
+  virtual bool begin_write(WriteSlot& slot) = 0;
+  // claimed -> listed again with the stamp kept: the batch is full or its work has ended.
+  virtual void unclaim(DirtyObject& object, Instant now) = 0;
+  // writing -> clean, listed or retry, by outcome and by what was dirtied meanwhile. True when somebody
+  // waits for this object (the waiters bit was set): the engine wakes them. Once this returns the object
+  // may be gone.
+  virtual bool end_write(DirtyObject& object, const WriteSlot& slot, Instant now) = 0;
+
+  // ---- what is there ----
+  // Stamp of (or a bound within one slot below) the oldest dirty object that is not in a batch;
+  // Instant::max() when there is none. Takes no lock.
+  virtual Instant oldest() const = 0;
+  // When the retry ladder next has something due; Instant::max() when it is empty.
+  virtual Instant next_retry() const = 0;
+  virtual std::uint64_t listed() const = 0;  // objects listed or on the ladder; exact when nothing moves
+  virtual DirtyListStats stats() const = 0;
+  virtual void check_invariants() const = 0;  // walks everything; for tests at rest
+
+ protected:
+  virtual bool mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now) = 0;
+};
+
+// The registry of designs: timer-wheel (the default), single-list, tagged-list, syncer-slots,
+// parallel-lists, and what a program registers.
+using DirtyListFactory = std::unique_ptr<DirtyList> (*)(const DirtyListOptions&);
+struct DirtyListDesign {
+  std::string name;
+  std::string summary;
+  DirtyListFactory make = nullptr;
+};
+const std::vector<DirtyListDesign>& dirty_list_designs();
+const DirtyListDesign* find_dirty_list_design(std::string_view name);
+// Before threads start. False: the name is taken.
+bool register_dirty_list_design(DirtyListDesign design);
+
+}  // namespace tidewheel

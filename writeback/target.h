@@ -1,0 +1,38 @@
+// writeback/target.h: what the engine needs of whatever is written back. Knows no inodes, no devices.
+// Threads:   every method may be called by several flushers at once (on different objects).
+// Locks:     called with none of the engine's locks held.
+#pragma once
+#include <cstdint>
+
+#include "base/result.h"
+#include "writeback/batch.h"
+
+namespace tidewheel {
+
+struct WriteEstimate {
+  std::uint64_t sort_key = 0;  // batches are sorted by it (AG, directory, inode number)
+  std::uint64_t bytes = 0;     // dirty bytes now; a hint that bounds batches
+};
+
+class WritebackTarget {
+ public:
+  virtual ~WritebackTarget() = default;
+
+  // The object is claimed: it cannot be freed during the call.
+  virtual WriteEstimate estimate(const DirtyObject& object) const = 0;
+
+  // Writes what is dirty in each slot whose object is not null. Each object is in phase kWriting and its
+  // class bits have been cleared, so read the dirty tags now, not earlier. Starts the I/O and may return
+  // before it is done; may block for device queue space. batch.complete() is called exactly once, also
+  // when everything failed, with every slot's outcome set.
+  virtual void write_batch(Batch& batch) = 0;
+
+  // On a flusher, after complete() and before the objects leave kWriting: clear writeback tags, release
+  // pages, settle the byte accounting. Objects of failed slots get their dirty tags back here.
+  virtual void end_batch(Batch& batch) = 0;
+
+  // Makes all writes that completed before the call durable. sync and fsync end with it.
+  virtual Result<void> flush() = 0;
+};
+
+}  // namespace tidewheel
