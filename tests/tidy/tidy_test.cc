@@ -1,0 +1,251 @@
+// The house rules that a machine can check: includes go downward only, what waits or races goes through
+// base/, and heavy headers stay out of headers. Each rule is first tried on a planted violation.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace filesystem = std::filesystem;
+
+struct SourceFile {
+  std::string path;  // from the root, with '/'
+  std::vector<std::string> lines;
+};
+
+std::vector<std::string> split_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<SourceFile> project_sources() {
+  const filesystem::path root = TW_SOURCE_DIR;
+  std::vector<SourceFile> files;
+  for (const char* folder : {"base", "timerwheel", "writeback", "inode", "fs", "bench", "tests"}) {
+    for (const auto& entry : filesystem::recursive_directory_iterator(root / folder)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".h" && extension != ".cc") continue;
+      std::ifstream in(entry.path());
+      std::stringstream text;
+      text << in.rdbuf();
+      files.push_back({filesystem::relative(entry.path(), root).generic_string(), split_lines(text.str())});
+    }
+  }
+  return files;
+}
+
+// Comments and string literals cannot break a rule.
+std::string code_of(const std::string& line) {
+  static const std::regex strings(R"("(\\.|[^"\\])*")");
+  std::string code = std::regex_replace(line, strings, "\"\"");
+  const auto comment = code.find("//");
+  return comment == std::string::npos ? code : code.substr(0, comment);
+}
+
+// Floors, lowest first; a file may include its own floor and those below. fs/block and fs/flat are named
+// apart: devices know nothing of inodes.
+const std::map<std::string, std::vector<std::string>>& floors_below() {
+  static const std::map<std::string, std::vector<std::string>> table = {
+      {"base", {"base"}},
+      {"timerwheel", {"timerwheel", "base"}},
+      {"writeback", {"writeback", "timerwheel", "base"}},
+      {"inode", {"inode", "writeback", "timerwheel", "base"}},
+      {"fs/block", {"fs/block", "base"}},
+      {"fs/flat", {"fs/flat", "fs/block", "inode", "writeback", "timerwheel", "base"}},
+      {"bench", {"bench", "fs/flat", "fs/block", "inode", "writeback", "timerwheel", "base"}},
+  };
+  return table;
+}
+
+std::string floor_of(const std::string& path) {
+  std::string best;
+  for (const auto& [floor, below] : floors_below()) {
+    if (path.starts_with(floor + "/") && floor.size() > best.size()) best = floor;
+  }
+  return best;
+}
+
+using Violations = std::vector<std::string>;
+
+Violations include_violations(const std::vector<SourceFile>& files) {
+  static const std::regex include(R"re(^\s*#\s*include\s*"([^"]+)")re");
+  Violations found;
+  for (const SourceFile& file : files) {
+    const std::string floor = floor_of(file.path);
+    if (floor.empty()) continue;
+    const auto& allowed = floors_below().at(floor);
+    for (const std::string& line : file.lines) {
+      std::smatch match;
+      if (!std::regex_search(line, match, include)) continue;
+      const std::string target = floor_of(match[1].str());
+      if (target.empty() || std::find(allowed.begin(), allowed.end(), target) == allowed.end()) {
+        found.push_back(file.path + " includes " + match[1].str());
+      }
+    }
+  }
+  return found;
+}
+
+struct Ban {
+  const char* what;
+  const char* pattern;
+  const char* instead;
+  bool in_tests;  // tests may not either
+};
+
+constexpr Ban kOutsideBase[] = {
+    {"std::mutex and kin", R"(std::(recursive_|timed_|shared_)?(timed_)?mutex\b|std::(lock_guard|unique_lock|scoped_lock)\b)",
+     "base/sync.h", true},
+    {"std::condition_variable", R"(std::condition_variable)", "base/sync.h", true},
+    {"std::atomic", R"(std::atomic(<|_|\b))", "base/atomic.h", true},
+    {"std::thread", R"(std::(jthread|thread)\b|std::async\b|pthread_create)", "base/thread.h", true},
+    {"thread_local state", R"(\bthread_local\b|__thread\b)", "base/", true},
+    {"a sleep", R"(\b(usleep|nanosleep|sleep_until)\s*\(|this_thread)", "base/thread.h", true},
+    {"a raw clock", R"(std::chrono::\w*_clock|clock_gettime|gettimeofday|__rdtsc)", "base/clock.h", true},
+    {"sched_getcpu", R"(sched_getcpu)", "base/thread.h", true},
+    {"random_device", R"(random_device)", "base/rng.h", true},
+};
+
+// Steady clocks count as time; where a stored timestamp or a header line needs wall time, the file is here.
+const std::map<std::string, std::vector<std::string>>& exceptions() {
+  static const std::map<std::string, std::vector<std::string>> table = {
+      {"a raw clock", {}},
+  };
+  return table;
+}
+
+Violations ban_violations(const std::vector<SourceFile>& files) {
+  Violations found;
+  for (const Ban& ban : kOutsideBase) {
+    const std::regex pattern(ban.pattern);
+    for (const SourceFile& file : files) {
+      if (file.path.starts_with("base/") || file.path.starts_with("tests/base/") ||
+          file.path.starts_with("tests/tidy/")) {
+        continue;
+      }
+      if (file.path.starts_with("tests/") && !ban.in_tests) continue;
+      const auto allowed = exceptions().find(ban.what);
+      if (allowed != exceptions().end() &&
+          std::find(allowed->second.begin(), allowed->second.end(), file.path) != allowed->second.end()) {
+        continue;
+      }
+      for (std::size_t i = 0; i < file.lines.size(); ++i) {
+        if (std::regex_search(code_of(file.lines[i]), pattern)) {
+          found.push_back(file.path + ":" + std::to_string(i + 1) + " has " + ban.what + ": use " + ban.instead);
+        }
+      }
+    }
+  }
+  return found;
+}
+
+// Headers that cost seconds to compile, by bars measured on two cores.
+Violations heavy_header_violations(const std::vector<SourceFile>& files) {
+  static const std::regex heavy(R"(#\s*include\s*<(spdlog/|CLI/|nlohmann/json\.hpp|tbb/|oneapi/|liburing))");
+  Violations found;
+  for (const SourceFile& file : files) {
+    if (!file.path.ends_with(".h") || file.path == "base/concurrent_map.h") continue;
+    for (const std::string& line : file.lines) {
+      if (std::regex_search(line, heavy)) found.push_back(file.path + " has " + line);
+    }
+  }
+  return found;
+}
+
+Violations header_head_violations(const std::vector<SourceFile>& files) {
+  Violations found;
+  for (const SourceFile& file : files) {
+    if (!file.path.ends_with(".h") || file.path.starts_with("tests/")) continue;
+    if (file.lines.empty() || !file.lines.front().starts_with("// " + file.path + ": ")) {
+      found.push_back(file.path + " does not begin with `// " + file.path + ": what it is`");
+    }
+    const bool guarded = std::any_of(file.lines.begin(), file.lines.end(),
+                                     [](const std::string& line) { return line == "#pragma once"; });
+    if (!guarded) found.push_back(file.path + " has no #pragma once");
+  }
+  return found;
+}
+
+Violations name_violations(const std::vector<SourceFile>& files) {
+  static const std::regex names(R"(\b(class|struct)\s+\w*(Manager|Helper|Util|Utils|Impl|Handler)\b)");
+  Violations found;
+  for (const SourceFile& file : files) {
+    for (const std::string& line : file.lines) {
+      if (std::regex_search(code_of(line), names)) found.push_back(file.path + ": " + line);
+    }
+  }
+  return found;
+}
+
+Violations leftover_violations(const std::vector<SourceFile>& files) {
+  static const std::regex leftovers(R"(\b(TODO|FIXME|XXX|HACK)\b)");
+  Violations found;
+  for (const SourceFile& file : files) {
+    if (file.path.starts_with("tests/tidy/")) continue;
+    for (const std::string& line : file.lines) {
+      if (std::regex_search(line, leftovers)) found.push_back(file.path + ": " + line);
+    }
+  }
+  return found;
+}
+
+std::string joined(const Violations& violations) {
+  std::string text;
+  for (const std::string& violation : violations) text += violation + "\n";
+  return text;
+}
+
+TEST(Tidy, IncludesGoDownward) {
+  EXPECT_EQ(include_violations({{"base/x.h", {"#include \"writeback/batch.h\""}}}).size(), 1U);
+  EXPECT_EQ(include_violations({{"fs/block/x.h", {"#include \"inode/inode.h\""}}}).size(), 1U);
+  EXPECT_EQ(include_violations({{"fs/flat/x.h", {"#include \"inode/inode.h\""}}}).size(), 0U);
+  const Violations found = include_violations(project_sources());
+  EXPECT_TRUE(found.empty()) << joined(found);
+}
+
+TEST(Tidy, WhatWaitsOrRacesGoesThroughBase) {
+  for (const char* line : {"std::mutex m;", "std::atomic<int> n;", "std::thread t;", "thread_local int x;",
+                           "usleep(3);", "std::chrono::steady_clock::now();", "sched_getcpu();",
+                           "std::random_device r;", "std::condition_variable c;"}) {
+    EXPECT_FALSE(ban_violations({{"writeback/x.cc", {line}}}).empty()) << line;
+  }
+  EXPECT_TRUE(ban_violations({{"writeback/x.cc", {"// not std::mutex", "f(\"std::mutex\");"}}}).empty());
+  const Violations found = ban_violations(project_sources());
+  EXPECT_TRUE(found.empty()) << joined(found);
+}
+
+TEST(Tidy, HeavyHeadersStayOutOfHeaders) {
+  EXPECT_EQ(heavy_header_violations({{"base/x.h", {"#include <spdlog/spdlog.h>"}}}).size(), 1U);
+  const Violations found = heavy_header_violations(project_sources());
+  EXPECT_TRUE(found.empty()) << joined(found);
+}
+
+TEST(Tidy, HeadersSayWhatTheyAre) {
+  EXPECT_EQ(header_head_violations({{"base/x.h", {"#pragma once"}}}).size(), 1U);
+  const Violations found = header_head_violations(project_sources());
+  EXPECT_TRUE(found.empty()) << joined(found);
+}
+
+TEST(Tidy, NamesSayWhatAThingIs) {
+  EXPECT_EQ(name_violations({{"base/x.h", {"class ListManager {"}}}).size(), 1U);
+  const Violations found = name_violations(project_sources());
+  EXPECT_TRUE(found.empty()) << joined(found);
+}
+
+TEST(Tidy, NothingIsLeftOver) {
+  const Violations found = leftover_violations(project_sources());
+  EXPECT_TRUE(found.empty()) << joined(found);
+}
+
+TEST(Tidy, FindsTheProject) { EXPECT_GT(project_sources().size(), 20U); }
+
+}  // namespace
