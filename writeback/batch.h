@@ -1,12 +1,18 @@
 // writeback/batch.h: the unit of writing: some claimed objects, sorted by the target's key.
 // Owns:      its slots. A batch belongs to its context and is used again (pooled).
-// Threads:   one flusher fills, sorts and submits it; complete() may come from any thread, once.
-// Locks:     slot[i].object may be taken out by cancel() under the object's shard lock until
-//            begin_write; from then on only the flusher and the target touch the slot.
+// Threads:   one flusher fills, sorts, publishes, withdraws and submits it; complete() may come from any
+//            thread, once. take() from any thread while it is published.
+// Locks:     none. While published, claims_[i] is the arbiter of slot i: who exchanges it for null has the
+//            object (DirtyList::cancel, or the flusher in DirtyList::withdraw).
 // Units:     bytes. At most max_objects and max_bytes (default 1,024 and 4 MiB; one larger object alone
 //            may exceed max_bytes).
+//
+//   fill: claim, estimate, sort --publish--> waiting for its turn --withdraw--> begin_write each --> target
+//         objects can't be freed             cancel() takes them out in O(1)    objects can't be freed
+// A batch that doesn't wait needs no publishing.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -30,6 +36,7 @@ struct WriteSlot {
   DirtyObject* object = nullptr;  // null: cancelled
   std::uint64_t sort_key = 0;
   std::uint64_t bytes = 0;        // estimate when claimed
+  Instant stamp;                  // dirtied_when of what is written, taken by begin_write
   std::uint32_t classes = 0;      // what begin_write cleared: what is to be written
   WriteOutcome outcome = WriteOutcome::kPending;
   Error error;
@@ -47,15 +54,33 @@ class Batch {
   // batch for its flusher: safe on a completion thread. The batch must not be touched afterwards.
   void complete() { on_complete_(*this); }
 
-  // For the engine alone.
+  // Room for max_objects claims; before the batch is first published.
+  void reserve(std::size_t max_objects) {
+    slots_.reserve(max_objects);
+    claims_ = std::make_unique<Atomic<DirtyObject*>[]>(max_objects);
+    claims_capacity_ = max_objects;
+  }
+  // True: the object was in that slot of the published batch and is now the caller's.
+  bool take(std::size_t slot, DirtyObject* object) {
+    if (slot >= claims_capacity_) return false;
+    DirtyObject* expected = object;
+    return claims_[slot].compare_exchange(expected, nullptr, std::memory_order_seq_cst);
+  }
+
+  // For the engine and DirtyList alone.
   std::vector<WriteSlot> slots_;
   WorkKind kind_ = WorkKind::kBackground;
+  bool published_ = false;  // the flusher's own
+  std::uint16_t id_ = 0;    // its index in the table of batches that cancel() is handed
   WritebackContext* context_ = nullptr;
   void (*on_complete_)(Batch&) = nullptr;
   std::uint64_t sequence_ = 0;
   std::uint64_t bytes_ = 0;
   void* target_data = nullptr;  // the target's own
   Batch* next_ = nullptr;
+  // Null: not published, or taken. seq_cst: the store in publish() pairs with the waiters bit in cancel().
+  std::unique_ptr<Atomic<DirtyObject*>[]> claims_;
+  std::size_t claims_capacity_ = 0;
 };
 
 }  // namespace tidewheel

@@ -1,10 +1,12 @@
 // writeback/dirty_list.h: one context's dirty objects, in the order a design keeps them. Five designs
 // stand behind this interface (writeback/lists/), chosen at run time by name.
 // Owns:      its shards, rings and buckets; never an object.
-// Threads:   mark_dirty, take_out and end_write from any thread; a Selection belongs to one flusher
-//            (several selections may be open at once).
-// Locks:     shard locks (rank kListShard): at most 32 elements are looked at per hold by the wheel;
-//            the classic designs hold theirs as long as their originals did. No callback runs under one.
+// Threads:   mark_dirty, cancel, claim_one and end_write from any thread; a Selection belongs to one
+//            flusher (several selections may be open at once).
+// Locks:     shard locks (rank kListShard), the ladder's (kRetry): at most 32 elements are looked at per
+//            hold by the wheel; the classic designs hold theirs as long as their originals did. No callback
+//            runs under one. Re-dirty, begin_write, publish, withdraw and the end of a write that nothing
+//            dirtied again take no lock.
 // Errors:    none.
 // Invariant: every dirty object is in exactly one place: a list of its shard, the retry ladder, a batch.
 //            Unclaimed objects always belong to the list, whoever detached them, so that a sync finds
@@ -39,7 +41,10 @@ struct DirtyListOptions {
   std::uint32_t flushers = 1;   // parallel-lists makes one list per flusher when shards is 0
   Duration slot = {1LL << 27};  // width of a wheel slot
   std::uint32_t slots = 512;    // wheel slots: window = slots * slot
-  LockClass* lock_class = nullptr;
+  Duration periodic_interval = seconds(5);  // how often periodic work asks: syncer-slots paces its ring by it
+  Duration retry_first = seconds(1);        // back-off after the first failure; doubles with each ...
+  Duration retry_longest = seconds(64);     // ... up to this
+  LockClass* lock_class = nullptr;          // of the shard locks; null: one class for all lists
 };
 
 // What a work wants written.
@@ -48,17 +53,21 @@ struct SelectionRequest {
   Instant now;
   Instant dirtied_before;       // periodic: expired if stamped at or before; background: Instant::max()
   std::uint32_t flusher = 0;    // which of `flushers` asks
-  std::uint32_t flushers = 1;
+  std::uint32_t flushers = 1;   // 1: this work covers everything (a sync by one flusher)
 };
 
 // One work's view of the list, from select() until it is destroyed. kSync: exactly what was dirty when it
-// was made (listed or on the retry ladder), and what comes back from a batch dirty since before then.
+// was made (listed or on the retry ladder), and what comes back from a batch dirty since before then
+// (redirtied before it, partly written, skipped, unclaimed; what failed meanwhile waits on the ladder).
+// Other kinds: what of the ladder is due at request.now, then the design's order.
+// A sync is complete when claim() has answered 0 after every batch that was in flight has ended.
 class Selection {
  public:
   virtual ~Selection() = default;  // what was not claimed is still listed, in front
   // Claims up to out.size() objects (phase kListed or kRetry -> kClaimed), oldest first as far as the
-  // design goes; `batch` and consecutive slots from first_slot are noted in each. 0 = nothing left now.
-  virtual std::size_t claim(std::span<DirtyObject*> out, std::uint16_t batch, std::uint16_t first_slot) = 0;
+  // design goes. They are the caller's: they can't be freed until it publishes, unclaims or writes them.
+  // 0 = nothing left now.
+  virtual std::size_t claim(std::span<DirtyObject*> out) = 0;
 };
 
 class DirtyList {
@@ -76,33 +85,43 @@ class DirtyList {
 
   // ---- taking one object ----
   enum class TakeOut : std::uint8_t { kClean, kTaken, kInBatch };
-  // cancel(): listed or retry -> clean, unlinked (kTaken); claimed -> clean and its slot nulled (kTaken);
-  // writing -> kInBatch and the waiters bit is set: wait until the engine wakes you, then ask again.
+  // listed or retry -> clean, unlinked (kTaken); claimed and published -> clean, out of its slot (kTaken);
+  // else in a batch: the waiters bit is set (kInBatch). To wait: under a mutex of the engine, sleep until
+  // state().has_waiters() is false, and ask again; publish, unclaim and end_write answer true when they
+  // have cleared the bit, and the engine then takes that mutex and wakes all.
+  // `batches`: the context's batches by Batch::id_, none of them ever freed while the list lives.
   virtual TakeOut cancel(DirtyObject& object, std::span<Batch* const> batches) = 0;
-  // fsync: listed or retry -> claimed for `batch`, slot 0 (kTaken); claimed or writing -> kInBatch.
-  virtual TakeOut claim_one(DirtyObject& object, std::uint16_t batch) = 0;
+  // fsync: listed or retry -> claimed, as if by a Selection (kTaken); in a batch: as cancel (kInBatch).
+  virtual TakeOut claim_one(DirtyObject& object) = 0;
 
   // ---- flushers ----
   virtual std::unique_ptr<Selection> select(const SelectionRequest& request) = 0;
-  // claimed -> writing; clears the class bits with a seq_cst RMW and returns them. False: the slot was
-  // cancelled (slot.object is null). Looks at the slot under the object's shard lock.
-  virtual bool begin_write(WriteSlot& slot) = 0;
-  // claimed -> listed again with the stamp kept: the batch is full or its work has ended.
-  virtual void unclaim(DirtyObject& object, Instant now) = 0;
+  // The batch is going to wait: cancel() may take objects out of its slots from here on. True: somebody
+  // waits for one of them (wake them).
+  virtual bool publish(Batch& batch) = 0;
+  // The flusher has the batch to itself again; slots whose object was cancelled hold null.
+  virtual void withdraw(Batch& batch) = 0;
+  // claimed -> writing: notes slot.stamp, clears the class bits with a seq_cst RMW and notes them in
+  // slot.classes. Not while the batch is published; slot.object is not null.
+  virtual void begin_write(WriteSlot& slot) = 0;
+  // claimed -> listed again with the stamp kept: the batch is full or its work has ended. Not while the
+  // batch is published. True: somebody waits for it.
+  virtual bool unclaim(DirtyObject& object, Instant now) = 0;
   // writing -> clean, listed or retry, by outcome and by what was dirtied meanwhile. True when somebody
-  // waits for this object (the waiters bit was set): the engine wakes them. Once this returns the object
-  // may be gone.
-  virtual bool end_write(DirtyObject& object, const WriteSlot& slot, Instant now) = 0;
+  // waits for this object. Once this returns the object may be gone.
+  virtual bool end_write(const WriteSlot& slot, Instant now) = 0;
 
   // ---- what is there ----
-  // Stamp of (or a bound within one slot below) the oldest dirty object that is not in a batch;
-  // Instant::max() when there is none. Takes no lock.
+  // Stamp of (or a bound within one slot below) the oldest listed object; Instant::max() when there is
+  // none. Objects on the ladder don't count. Takes no lock.
   virtual Instant oldest() const = 0;
-  // When the retry ladder next has something due; Instant::max() when it is empty.
+  // When the retry ladder next has something due; Instant::max() when it is empty. Takes no lock.
   virtual Instant next_retry() const = 0;
+  // A lower bound of the stamps on the ladder; Instant::max() when it is empty. Takes no lock.
+  virtual Instant oldest_retry() const = 0;
   virtual std::uint64_t listed() const = 0;  // objects listed or on the ladder; exact when nothing moves
   virtual DirtyListStats stats() const = 0;
-  virtual void check_invariants() const = 0;  // walks everything; for tests at rest
+  virtual void check_invariants() const = 0;  // walks everything, aborts on a flaw; for tests at rest
 
  protected:
   virtual bool mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now) = 0;

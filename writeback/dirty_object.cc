@@ -1,3 +1,16 @@
 #include "writeback/dirty_object.h"
-#include "writeback/dirty_list.h"
-#include "writeback/target.h"
+
+namespace tidewheel {
+
+const char* name_of(DirtyPhase phase) {
+  switch (phase) {
+    case DirtyPhase::kClean: return "clean";
+    case DirtyPhase::kListed: return "listed";
+    case DirtyPhase::kRetry: return "retry";
+    case DirtyPhase::kClaimed: return "claimed";
+    case DirtyPhase::kWriting: return "writing";
+  }
+  return "not a phase";
+}
+
+}  // namespace tidewheel

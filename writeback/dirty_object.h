@@ -1,26 +1,35 @@
 // writeback/dirty_object.h: a thing that can be dirty: an inode, an upload chunk, a database page.
 // Owns:      nothing. Embed or derive; no virtual functions: the WritebackTarget knows what it is.
-// Threads:   mark_dirty and the state readers from any thread. All transitions under the shard lock named
-//            by the state word; the first test of mark_dirty is lock-free (see below).
-// Locks:     node, batch and slot belong to the lock of the shard that the state names (DirtyList).
+// Threads:   mark_dirty and the state readers from any thread. The state word is the only arbiter: every
+//            transition is one compare-and-exchange of it, checked against the table below.
+// Locks:     node belongs to the lock of the shard that the state names (DirtyList): an object is linked
+//            or unlinked only under it. Two transitions need no lock: writing -> clean when nothing was
+//            dirtied meanwhile, and claimed -> clean by cancel(), which wins the batch slot instead.
 // Units:     stamp (dirtied_when) in nanoseconds of the engine's clock.
-// Invariant: (1) phase kClean <=> on no list, in no batch; (2) the stamp is written only when the object
-//            goes from having no dirty class to having one; (3) memory may go once cancel() has returned;
-//            the destructor asserts kClean.
+// Invariant: (1) phase kClean <=> on no list, in no batch; its word is then 0; (2) the stamp is written only
+//            when the object goes from having no dirty class to having one (designs that clobber it say
+//            so); (3) memory may go once cancel() has returned kClean or kTaken; the destructor asserts
+//            kClean.
 //
-//   clean --mark_dirty--> listed(shard) --claim--> claimed(batch, slot) --begin_write--> writing
-//     ^                      ^   |  ^                                                      | | |
-//     |                      |   |  +------------------- redirtied, partial ---------------+ | |
-//     |                      |   +--cancel--> clean         retry(step) <------ failed -------+ |
-//     +----------------------|------------------------------------------------- written --------+
+//   clean --mark_dirty--> listed(shard) --claim--> claimed(batch) --begin_write--> writing
+//     ^                    |  ^  ^                   |   |                           | | |
+//     |                    |  |  +-----unclaim-------+   |                           | | |
+//     |                    |  +----- redirtied, partial, skipped --------------------+ | |
+//     |<-cancel, listed----+     retry(ladder) <------ failed -------------------------+ |
+//     |<-cancel, retry------------+  +--claim, claim_one--> claimed                      |
+//     |<-cancel, claimed (wins the slot)-----------------+                               |
+//     +<-------------------------------------------------------------- written ----------+
 //
 // Re-dirty without a lock. Writer: publish the data's tag with a seq_cst RMW, then load the state
 // (seq_cst, a plain move on x86) and return if the class bit is there. Flusher: clear the class bits with
 // a seq_cst RMW (begin_write), then read the tags. One of the two sees the other: dirt is never lost. A
 // relaxed load here loses it (tests/writeback shows so, with store buffers).
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
+#include "base/assert.h"
 #include "base/atomic.h"
 #include "base/result.h"
 #include "timerwheel/node.h"
@@ -39,11 +48,26 @@ enum class DirtyPhase : std::uint32_t {
   kClean = 0,
   kListed,   // on a list of its shard (bucket, ring, ready queue, dirty/io/more-io)
   kRetry,    // on the retry ladder; shard = kRetryShard
-  kClaimed,  // in a batch slot, not yet being written
+  kClaimed,  // a flusher has it; while its batch is published, cancel() can take it out of its slot
   kWriting,  // handed to the target; class bits set now mean dirtied again
 };
+inline constexpr std::uint32_t kDirtyPhases = 5;
 
-// The state word, decoded: classes:3 | phase:3 | waiters:1 | (spare) | shard:8 (bits 16..23)
+// The transition table. Rows: from; columns: clean, listed, retry, claimed, writing.
+inline constexpr bool kDirtyTransitions[kDirtyPhases][kDirtyPhases] = {
+    // clean  listed retry  claimed writing
+    {false, true, false, false, false},  // clean: mark_dirty
+    {true, false, false, true, false},   // listed: cancel; claim, claim_one
+    {true, false, false, true, false},   // retry: cancel; claim, claim_one
+    {true, true, false, false, true},    // claimed: cancel; unclaim; begin_write
+    {true, true, true, false, false},    // writing: end_write
+};
+constexpr bool dirty_transition_allowed(DirtyPhase from, DirtyPhase to) {
+  return kDirtyTransitions[static_cast<std::uint32_t>(from)][static_cast<std::uint32_t>(to)];
+}
+const char* name_of(DirtyPhase phase);
+
+// The state word, decoded: classes:3 | phase:3 | waiters:1 | design's own:1 | (spare:8) | shard:8
 class DirtyState {
  public:
   constexpr DirtyState() = default;
@@ -56,10 +80,16 @@ class DirtyState {
   constexpr DirtyPhase phase() const { return static_cast<DirtyPhase>((word_ >> kPhaseShift) & 7U); }
   constexpr std::uint32_t shard() const { return (word_ >> kShardShift) & 0xFFU; }
   constexpr bool has_waiters() const { return (word_ & kWaiters) != 0; }
+  constexpr bool has_mark() const { return (word_ & kDesignMark) != 0; }
   constexpr bool clean() const { return phase() == DirtyPhase::kClean; }
+  // In a batch: a flusher has it and whoever wants it waits.
+  constexpr bool in_batch() const {
+    return phase() == DirtyPhase::kClaimed || phase() == DirtyPhase::kWriting;
+  }
 
   static constexpr std::uint32_t kPhaseShift = 3;
-  static constexpr std::uint32_t kWaiters = 1U << 6;  // somebody sleeps until this object leaves kWriting
+  static constexpr std::uint32_t kWaiters = 1U << 6;     // somebody sleeps until it leaves its batch
+  static constexpr std::uint32_t kDesignMark = 1U << 7;  // tagged-list's tag; only while listed
   static constexpr std::uint32_t kShardShift = 16;
 
  private:
@@ -85,18 +115,27 @@ class DirtyObject {
   std::uint16_t context() const { return context_; }
   void set_context(std::uint16_t context) { context_ = context; }
   // When it was first dirtied since it was clean; meaningful to the holder of the shard lock and to the
-  // flusher that has it claimed.
+  // flusher that has it claimed. Once it is being written, WriteSlot::stamp says it instead.
   Instant dirtied_when() const { return node.stamp; }
 
   // For DirtyList and the engine alone.
   WheelNode node;
+  // seq_cst throughout: pairs with itself (re-dirty, above) and with Batch::claims_ (publish, cancel).
   Atomic<std::uint32_t> state_{0};
+  // While its batch is published: batch << 16 | slot, so that cancel() finds it in O(1). Written before the
+  // release of Batch::claims_[slot], read by cancel() at any time and then confirmed by that slot.
+  Atomic<std::uint32_t> place_{0};
   std::uint16_t context_ = kNoContext;
-  std::uint16_t batch = 0;       // while claimed or writing: the batch ...
-  std::uint16_t slot = 0;        // ... and its slot, so that cancel() leaves it in O(1)
-  std::uint16_t retry_step = 0;  // failures since the last success, capped
+  std::uint16_t retry_step = 0;  // failures since the last success, capped; the retry ladder's lock
   Atomic<std::uint32_t> write_errors{0};  // error sequence (writeback/error_sequence.h)
 };
-static_assert(sizeof(DirtyObject) <= 48);
+static_assert(sizeof(DirtyObject) == 40);
+static_assert(std::is_standard_layout_v<DirtyObject> && offsetof(DirtyObject, node) == 0,
+              "the lists hold WheelNodes and come back to the object by its address");
+
+inline DirtyObject& object_of(WheelNode& node) { return reinterpret_cast<DirtyObject&>(node); }
+inline const DirtyObject& object_of(const WheelNode& node) {
+  return reinterpret_cast<const DirtyObject&>(node);
+}
 
 }  // namespace tidewheel

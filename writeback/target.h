@@ -18,7 +18,7 @@ class WritebackTarget {
  public:
   virtual ~WritebackTarget() = default;
 
-  // The object is claimed: it cannot be freed during the call.
+  // The object is claimed and its batch not published: it cannot be freed during the call.
   virtual WriteEstimate estimate(const DirtyObject& object) const = 0;
 
   // Writes what is dirty in each slot whose object is not null. Each object is in phase kWriting and its
