@@ -21,6 +21,7 @@ namespace tidewheel {
   X(kBusy, EBUSY, "it is in use")                                                  \
   X(kCorrupt, EUCLEAN, "its content is not what was written")                      \
   X(kNotEmpty, ENOTEMPTY, "it is not empty and not ours")                          \
+  X(kNotAFile, EINVAL, "it is neither a regular file nor a disk")                  \
   X(kReadOnly, EROFS, "it is read-only")                                           \
   X(kFileTooLarge, EFBIG, "the file would be too large")                           \
   X(kInterrupted, EINTR, "it was interrupted")                                     \

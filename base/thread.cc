@@ -22,6 +22,7 @@ Thread::Thread(std::string name, std::function<void()> body) : body_(std::make_u
     run();
   });
 }
+Thread::Thread() noexcept = default;
 Thread::Thread(Thread&&) noexcept = default;
 Thread& Thread::operator=(Thread&& other) noexcept {
   TW_ASSERT(body_ == nullptr, "a thread is replaced before it was joined");

@@ -14,7 +14,7 @@ namespace tidewheel {
 
 class Thread {
  public:
-  Thread() = default;
+  Thread() noexcept;  // none: joinable() is false
   Thread(std::string name, std::function<void()> body);
   Thread(Thread&&) noexcept;
   Thread& operator=(Thread&&) noexcept;

@@ -1,1 +1,77 @@
 #include "fs/block/block_device.h"
+
+namespace tidewheel {
+
+namespace {
+
+LockClass wait_class("device-wait", LockRank::kCompletion);
+
+}  // namespace
+
+BlockDevice::BlockDevice() : wait_lock_(wait_class) {}
+
+Result<void> BlockDevice::grow(std::uint64_t size) {
+  if (size > size_bytes()) return TW_FAIL(kUnsupported);
+  return {};
+}
+
+Result<void> BlockDevice::check(const IoRequest& request) const {
+  if (request.op == IoOp::kFlush) return {};
+  const std::uint64_t block_mask = block_bytes() - 1;
+  const std::uint64_t memory_mask = memory_alignment() - 1;
+  std::uint64_t bits = request.offset_bytes & block_mask;
+  const std::uint64_t size = size_bytes();
+  if (request.offset_bytes > size) return TW_FAIL(kOutOfRange);
+  std::uint64_t room = size - request.offset_bytes;
+  for (const IoSegment& segment : request.segments) {
+    bits |= segment.len_bytes & block_mask;
+    bits |= reinterpret_cast<std::uintptr_t>(segment.data) & memory_mask;
+    if (segment.len_bytes == 0) return TW_FAIL(kMisaligned);
+    if (segment.len_bytes > room) return TW_FAIL(kOutOfRange);
+    room -= segment.len_bytes;
+  }
+  if (bits != 0 || request.segments.empty()) return TW_FAIL(kMisaligned);
+  return {};
+}
+
+Result<void> BlockDevice::submit_and_wait(IoRequest& request) {
+  struct Wait {
+    BlockDevice* device;
+    Result<void> result;
+    bool over = false;  // under device->wait_lock_
+  } wait{this, {}};
+  request.owner = &wait;
+  request.done = [](IoRequest& done, Result<void> result) {
+    auto& waiter = *static_cast<Wait*>(done.owner);
+    BlockDevice& device = *waiter.device;
+    MutexLock lock(device.wait_lock_);
+    waiter.result = result;
+    waiter.over = true;
+    // All waiters of the device: few, since whoever has much to do uses submit().
+    device.wait_done_.notify_all();
+  };
+  submit(request);
+  MutexLock lock(wait_lock_);
+  while (!wait.over) wait_done_.wait(wait_lock_);
+  return wait.result;
+}
+
+Result<void> BlockDevice::read(std::uint64_t offset_bytes, std::span<std::byte> into, IoCause cause) {
+  const IoSegment segment{into.data(), into.size()};
+  IoRequest request{.op = IoOp::kRead, .cause = cause, .offset_bytes = offset_bytes, .segments = {&segment, 1}};
+  return submit_and_wait(request);
+}
+
+Result<void> BlockDevice::write(std::uint64_t offset_bytes, std::span<const std::byte> from, IoCause cause) {
+  // A write only reads its segments.
+  const IoSegment segment{const_cast<std::byte*>(from.data()), from.size()};
+  IoRequest request{.op = IoOp::kWrite, .cause = cause, .offset_bytes = offset_bytes, .segments = {&segment, 1}};
+  return submit_and_wait(request);
+}
+
+Result<void> BlockDevice::flush(IoCause cause) {
+  IoRequest request{.op = IoOp::kFlush, .cause = cause};
+  return submit_and_wait(request);
+}
+
+}  // namespace tidewheel

@@ -1,26 +1,31 @@
 // fs/block/block_device.h: the one asynchronous interface to storage.
-// Owns:      a request belongs to its caller and stays in place until its completion has run.
-// Threads:   submit() from any thread; completions run on the device's completion thread (RAM and null
-//            devices without latency: possibly on the submitter, before submit() returns).
-// Locks:     a completion must not block and must not call submit() on the same device synchronously
-//            waiting for it; device locks (rank kDevice) are not held while it runs.
-// Units:     bytes; offset and every segment multiples of block_bytes() in length, segments aligned to
-//            memory_alignment().
-// Errors:    kOutOfRange, kMisaligned at once; kIo, kShortIo, kNoSpace by completion.
-// Invariant: every submitted request completes exactly once. A flush covers the writes that completed
-//            before it was submitted, and no others.
+// Owns:      nothing of a request: it belongs to its caller and stays in place, with its segments and
+//            their memory, until its completion runs. From then on the device no longer touches it.
+// Threads:   submit() from any thread; it may block while the device's queue is full. Completions run on a
+//            thread of the device, or on the submitter's before submit() returns (requests refused at
+//            once; RAM and null devices).
+// Locks:     no device lock (rank kDevice) is held while a completion runs. A completion must not block,
+//            and so must not submit to a device with a bounded queue: it hands over to another thread.
+// Units:     bytes. The offset and each segment's length are multiples of block_bytes(); each segment's
+//            memory is aligned to memory_alignment(); an empty read or write is refused.
+// Errors:    by completion alone, each request exactly once: kMisaligned, kOutOfRange (refused, nothing
+//            moved); kIo, kShortIo, kNoSpace, kUnsupported (anything between nothing and all was moved).
+// Invariant: a flush covers the writes that completed before it was submitted, and promises nothing
+//            about others. Requests that overlap in range and time have no order: that is the caller's.
 #pragma once
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
-#include <string>
+#include <string_view>
 
 #include "base/result.h"
+#include "base/sync.h"
 
 namespace tidewheel {
 
 enum class IoOp : std::uint8_t { kRead, kWrite, kFlush };
 enum class IoCause : std::uint8_t { kData, kLog, kMetadata };  // for counts by cause
+inline constexpr std::size_t kIoCauses = 3;
 
 struct IoSegment {
   void* data = nullptr;
@@ -31,14 +36,22 @@ struct IoRequest {
   IoOp op = IoOp::kRead;
   IoCause cause = IoCause::kData;
   std::uint64_t offset_bytes = 0;
-  std::span<const IoSegment> segments;  // stay in place until completion; any number
+  std::span<const IoSegment> segments = {};  // any number
   void (*done)(IoRequest& request, Result<void> result) = nullptr;
-  void* owner = nullptr;                // the caller's own
+  void* owner = nullptr;  // the caller's own
   // The device's own while the request is in flight.
   IoRequest* next = nullptr;
   std::uint64_t device_private[8] = {};
+
+  std::uint64_t len_bytes() const {
+    std::uint64_t total = 0;
+    for (const IoSegment& segment : segments) total += segment.len_bytes;
+    return total;
+  }
 };
 
+// Requests that ended well, by kind; bytes by cause count writes alone. `errors` counts those that ended
+// otherwise, refused ones included.
 struct DeviceStats {
   std::uint64_t reads = 0, writes = 0, flushes = 0;
   std::uint64_t read_bytes = 0, write_bytes = 0;
@@ -48,18 +61,40 @@ struct DeviceStats {
 
 class BlockDevice {
  public:
+  BlockDevice();
+  BlockDevice(const BlockDevice&) = delete;
+  BlockDevice& operator=(const BlockDevice&) = delete;
   virtual ~BlockDevice() = default;  // all requests must have completed
+
   virtual std::string_view name() const = 0;
   virtual std::uint64_t size_bytes() const = 0;
   virtual std::uint32_t block_bytes() const = 0;
   virtual std::uint32_t memory_alignment() const = 0;
   virtual void submit(IoRequest& request) = 0;
   virtual DeviceStats stats() const = 0;
+  // False: what is written cannot be read back (the null device).
+  virtual bool keeps_data() const { return true; }
+  // Makes the device at least so large; only while no request is in flight. Apart from open(), so that the
+  // owner can first look at what is there: a file that is not ours must not change. kUnsupported where a
+  // device cannot grow.
+  virtual Result<void> grow(std::uint64_t size_bytes);
 
   // Blocking forms of the same, for callers that have nothing else to do.
   Result<void> read(std::uint64_t offset_bytes, std::span<std::byte> into, IoCause cause = IoCause::kData);
   Result<void> write(std::uint64_t offset_bytes, std::span<const std::byte> from, IoCause cause = IoCause::kData);
-  Result<void> flush();
+  Result<void> flush(IoCause cause = IoCause::kData);
+  // Any request; `done` and `owner` are overwritten.
+  Result<void> submit_and_wait(IoRequest& request);
+
+ protected:
+  // What any device refuses before it looks further.
+  Result<void> check(const IoRequest& request) const;
+
+ private:
+  // Of the device, not of each wait: the woken waiter may return, and its stack frame end, while the
+  // completion is still inside unlock().
+  Mutex wait_lock_;
+  CondVar wait_done_;
 };
 
 }  // namespace tidewheel

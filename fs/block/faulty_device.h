@@ -1,0 +1,73 @@
+// fs/block/faulty_device.h: makes another device fail on command, for tests and for demonstrations.
+// Owns:      the device beneath and the requests it holds back.
+// Threads:   all methods from any thread. Injected errors complete on the submitter.
+// Locks:     lock_ (rank kDevice), never held across the device beneath nor across a completion.
+// Errors:    kIo and kNoSpace as told; otherwise those of the device beneath. A request that fails by
+//            command never reaches the device beneath: nothing of it is written.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/sync.h"
+#include "fs/block/block_device.h"
+
+namespace tidewheel {
+
+enum class FaultEffect : std::uint8_t {
+  kIoError,
+  kNoSpace,
+  kStall,  // held back until release_stalled()
+};
+
+// Acts on the requests of `op` that count from `first` (the first one after add() is 0), `count` of them.
+struct FaultRule {
+  static constexpr std::uint64_t kForEver = UINT64_MAX;
+  IoOp op = IoOp::kWrite;
+  FaultEffect effect = FaultEffect::kIoError;
+  std::uint64_t first = 0;
+  std::uint64_t count = 1;
+};
+
+class FaultyDevice final : public BlockDevice {
+ public:
+  explicit FaultyDevice(std::unique_ptr<BlockDevice> beneath);
+  ~FaultyDevice() override;
+
+  void add(FaultRule rule) TW_EXCLUDES(lock_);
+  void clear_rules() TW_EXCLUDES(lock_);
+  std::size_t stalled() const TW_EXCLUDES(lock_);
+  // Blocks until at least n requests are held back.
+  void wait_stalled(std::size_t n) TW_EXCLUDES(lock_);
+  // Sends on what was held back, in the order in which it came. How many.
+  std::size_t release_stalled() TW_EXCLUDES(lock_);
+  std::uint64_t injected() const TW_EXCLUDES(lock_);
+
+  std::string_view name() const override { return name_; }
+  std::uint64_t size_bytes() const override { return beneath_->size_bytes(); }
+  std::uint32_t block_bytes() const override { return beneath_->block_bytes(); }
+  std::uint32_t memory_alignment() const override { return beneath_->memory_alignment(); }
+  void submit(IoRequest& request) override TW_EXCLUDES(lock_);
+  DeviceStats stats() const override TW_EXCLUDES(lock_);
+  bool keeps_data() const override { return beneath_->keeps_data(); }
+  Result<void> grow(std::uint64_t size_bytes) override { return beneath_->grow(size_bytes); }
+
+  BlockDevice& beneath() { return *beneath_; }
+
+ private:
+  struct Armed {
+    FaultRule rule;
+    std::uint64_t seen = 0;
+  };
+
+  const std::unique_ptr<BlockDevice> beneath_;
+  const std::string name_;
+
+  mutable Mutex lock_ TW_ACQUIRED_AFTER(kRankArena) TW_ACQUIRED_BEFORE(kRankCompletion);
+  CondVar held_;
+  std::vector<Armed> rules_ TW_GUARDED_BY(lock_);
+  std::vector<IoRequest*> stalled_ TW_GUARDED_BY(lock_);
+  std::uint64_t injected_ TW_GUARDED_BY(lock_) = 0;  // errors made here
+};
+
+}  // namespace tidewheel

@@ -1,0 +1,190 @@
+// Requests under way; opening and closing is in file_open.cc.
+#include "fs/block/file_device.h"
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "fs/block/file_ring.h"
+
+namespace tidewheel {
+
+namespace {
+
+// A piece that the kernel puts off (EINTR, EAGAIN) goes out again so many times before it is an error.
+constexpr std::uint32_t kMaxPutOff = 64;
+
+// The kernel gets segments as they are.
+static_assert(sizeof(IoSegment) == sizeof(iovec) && offsetof(IoSegment, data) == offsetof(iovec, iov_base) &&
+              offsetof(IoSegment, len_bytes) == offsetof(iovec, iov_len));
+
+}  // namespace
+
+// Lives in IoRequest::device_private from submit() to completion; under lock_.
+struct FileDevice::Progress {
+  std::uint64_t segment = 0;         // the first that is not all moved
+  std::uint64_t segment_offset = 0;  // bytes of it that are
+  std::uint64_t moved = 0;           // bytes of the request that are
+  iovec rest = {};                   // the piece in the kernel, when it begins inside a segment
+  std::uint32_t piece_bytes = 0;
+  std::uint32_t put_off = 0;         // times in a row
+
+  static Progress& of(IoRequest& request) {
+    return *std::launder(reinterpret_cast<Progress*>(request.device_private));
+  }
+};
+
+void FileDevice::submit(IoRequest& request) {
+  static_assert(sizeof(Progress) <= sizeof(request.device_private));
+  if (Result<void> refused = check(request); !refused) {
+    counts_.count(request, refused);
+    return request.done(request, refused);
+  }
+  ::new (request.device_private) Progress{};
+  MutexLock lock(lock_);
+  while (in_flight_ >= options_.queue_depth) room_.wait(lock_);
+  ++in_flight_;
+  hand_over_locked(request);
+}
+
+// Puts the next piece into the ring. A slot is free: each request in flight has one, and each is emptied
+// by the system call below before the lock is dropped.
+void FileDevice::hand_over_locked(IoRequest& request) {
+  Progress& progress = Progress::of(request);
+  io_uring_sqe* sqe = io_uring_get_sqe(&ring_->uring);
+  TW_ASSERT(sqe != nullptr, "the submission ring is full");
+  if (request.op == IoOp::kFlush) {
+    io_uring_prep_fsync(sqe, fd_, IORING_FSYNC_DATASYNC);
+  } else {
+    const IoSegment* segments = request.segments.data() + progress.segment;
+    const std::size_t left = request.segments.size() - progress.segment;
+    const iovec* vector = reinterpret_cast<const iovec*>(segments);
+    std::size_t count = 0;
+    std::uint64_t bytes = 0;
+    while (progress.segment_offset == 0 && count < left && count < kMaxPieceSegments &&
+           bytes + segments[count].len_bytes <= max_piece_bytes_) {
+      bytes += segments[count++].len_bytes;
+    }
+    if (count == 0) {  // inside a segment, or at the start of one that is too long for a piece
+      progress.rest.iov_base = static_cast<std::byte*>(segments[0].data) + progress.segment_offset;
+      progress.rest.iov_len = std::min(segments[0].len_bytes - progress.segment_offset, max_piece_bytes_);
+      bytes = progress.rest.iov_len;
+      vector = &progress.rest;
+      count = 1;
+    }
+    progress.piece_bytes = static_cast<std::uint32_t>(bytes);
+    const std::uint64_t offset = request.offset_bytes + progress.moved;
+    if (request.op == IoOp::kRead) {
+      io_uring_prep_readv(sqe, fd_, vector, static_cast<unsigned>(count), offset);
+    } else {
+      io_uring_prep_writev(sqe, fd_, vector, static_cast<unsigned>(count), offset);
+    }
+  }
+  io_uring_sqe_set_data(sqe, &request);
+  enter_locked();
+}
+
+void FileDevice::enter_locked() {
+  for (;;) {
+    const int submitted = io_uring_submit(&ring_->uring);
+    if (submitted >= 0) {
+      if (io_uring_sq_ready(&ring_->uring) == 0) return;
+      continue;
+    }
+    // Anything else means that the ring itself is broken: nothing in flight would ever complete.
+    TW_ASSERT(submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY, "io_uring refuses the ring");
+    // The kernel is short of memory for the moment; what it has in hand goes on without us.
+    if (submitted != -EINTR) sleep_for(microseconds(100));
+  }
+}
+
+bool FileDevice::advance(IoRequest& request, int moved, Result<void>& result) {
+  Progress& progress = Progress::of(request);
+  if (moved == -EINTR || moved == -EAGAIN) {
+    if (++progress.put_off <= kMaxPutOff) return false;
+    result = TW_FAIL_WITH(kIo, -moved);
+    return true;
+  }
+  if (moved < 0) {
+    result = TW_FAIL_WITH(kIo, -moved);
+    if (reason_of_errno(-moved) == Reason::kNoSpace) result = TW_FAIL_WITH(kNoSpace, -moved);
+    return true;
+  }
+  if (request.op == IoOp::kFlush) {
+    result = {};
+    return true;
+  }
+  progress.put_off = 0;
+  std::uint64_t bytes = static_cast<std::uint64_t>(moved);
+  TW_ASSERT(bytes <= progress.piece_bytes, "more was moved than asked");
+  // A piece cut inside a block cannot be continued there under O_DIRECT: the block moves again.
+  if (bytes < progress.piece_bytes && direct_) bytes -= bytes % kBlockBytes;
+  if (bytes == 0) {
+    result = TW_FAIL(kShortIo);
+    return true;
+  }
+  progress.moved += bytes;
+  while (bytes != 0) {
+    const std::uint64_t left = request.segments[progress.segment].len_bytes - progress.segment_offset;
+    if (bytes < left) {
+      progress.segment_offset += bytes;
+      break;
+    }
+    bytes -= left;
+    ++progress.segment;
+    progress.segment_offset = 0;
+  }
+  result = {};
+  return progress.segment == request.segments.size();
+}
+
+void FileDevice::run_completions() {
+  struct Over {
+    IoRequest* request;
+    Result<void> result;
+  };
+  constexpr std::size_t kReap = 32;
+  bool stop = false;
+  while (!stop) {
+    io_uring_cqe* cqe = nullptr;
+    const int rc = io_uring_wait_cqe(&ring_->uring, &cqe);
+    if (rc == -EINTR || rc == -EAGAIN) continue;
+    TW_ASSERT(rc == 0, "io_uring cannot be waited for");
+    struct Reaped {
+      IoRequest* request;
+      int moved;
+    } reaped[kReap];
+    std::size_t n = 0;
+    for (; n < kReap && (n == 0 || io_uring_peek_cqe(&ring_->uring, &cqe) == 0); ++n) {
+      reaped[n] = {static_cast<IoRequest*>(io_uring_cqe_get_data(cqe)), cqe->res};
+      io_uring_cqe_seen(&ring_->uring, cqe);
+    }
+    Over over[kReap];
+    std::size_t ended = 0;
+    {
+      // Also what orders this thread after the submitters, whose stores the kernel's hand-over hides from
+      // the language: a request is not looked at before.
+      MutexLock lock(lock_);
+      for (std::size_t i = 0; i < n; ++i) {
+        if (reaped[i].request == nullptr) {
+          stop = true;  // the destructor's; nothing else is in flight
+          continue;
+        }
+        Result<void> result;
+        if (advance(*reaped[i].request, reaped[i].moved, result)) {
+          over[ended++] = {reaped[i].request, result};
+        } else {
+          hand_over_locked(*reaped[i].request);
+        }
+      }
+      in_flight_ -= static_cast<std::uint32_t>(ended);
+      if (ended != 0) room_.notify_all();
+    }
+    for (std::size_t i = 0; i < ended; ++i) {
+      counts_.count(*over[i].request, over[i].result);
+      over[i].request->done(*over[i].request, over[i].result);
+    }
+  }
+}
+
+}  // namespace tidewheel

@@ -1,0 +1,94 @@
+// fs/block/file_device.h: a regular file or a block device, through io_uring.
+// Owns:      the descriptor (locked against a second opener: flock, and O_EXCL on a block device), the
+//            ring and a completion thread.
+// Threads:   submit() from any thread; it blocks while queue_depth requests are in flight. All
+//            completions run on the completion thread.
+// Locks:     lock_ (rank kDevice): submission side of the ring and the count in flight. It is held across
+//            the system call that hands a request over, never while a completion runs.
+// Units:     blocks of 4 KiB, which every disk's own blocks divide; memory aligned to 4 KiB under O_DIRECT,
+//            else to 1.
+// Errors:    by completion: kNoSpace when the host file system is full (a sparse image promises nothing),
+//            kIo, kShortIo (the file was cut short under us). From open(): see there.
+// Invariant: one piece of a request is in the kernel at a time; it is at most kMaxPieceSegments long and
+//            the next one goes out from the completion thread, in the request's own slot of the ring, so
+//            that continuing never waits for room.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "base/sync.h"
+#include "base/thread.h"
+#include "fs/block/block_device.h"
+#include "fs/block/io_counts.h"
+
+namespace tidewheel {
+
+struct FileDeviceOptions {
+  std::string path;
+  std::uint64_t size_bytes = 0;  // 0: as large as it is. An empty file grows to it, sparse; one with
+                                 // content keeps its size until grow(). Smaller than the file: the first
+                                 // size_bytes are used; the file is never cut.
+  bool create = true;            // make the file when it is missing (mode 0644)
+  bool read_only = false;
+  bool direct = true;            // O_DIRECT where it works; else buffered, with one warning in the log
+  std::uint32_t queue_depth = 128;
+};
+
+class FileDevice final : public BlockDevice {
+ public:
+  static constexpr std::uint32_t kBlockBytes = 4096;
+  static constexpr std::size_t kMaxPieceSegments = 1024;        // IOV_MAX
+  static constexpr std::uint64_t kMaxPieceBytes = 1ULL << 30;   // the kernel moves at most 2 GiB - 4 KiB
+
+  // Errors: kNotFound, kAccess, kBusy (open elsewhere, or a mounted disk), kNotAFile (a directory, pipe,
+  // socket, terminal), kNotEmpty (content of less than a block: nobody's device), kInvalidArgument (empty,
+  // and no size given), kFileTooLarge and kNoSpace (it cannot be so large), kOutOfRange (the disk is
+  // smaller), kUnsupported (io_uring is not to be had), kSystem with the errno.
+  static Result<std::unique_ptr<FileDevice>> open(const FileDeviceOptions& options);
+  ~FileDevice() override;
+
+  std::string_view name() const override { return options_.path; }
+  std::uint64_t size_bytes() const override { return size_bytes_; }
+  std::uint32_t block_bytes() const override { return kBlockBytes; }
+  std::uint32_t memory_alignment() const override { return direct_ ? kBlockBytes : 1; }
+  void submit(IoRequest& request) override TW_EXCLUDES(lock_);
+  DeviceStats stats() const override { return counts_.stats(); }
+  Result<void> grow(std::uint64_t size_bytes) override;
+
+  bool direct() const { return direct_; }
+  // True when open() made the file.
+  bool created() const { return created_; }
+  // Longest piece handed to the kernel from now on, so that a test sees requests continued.
+  void set_max_piece_bytes_for_test(std::uint64_t bytes) { max_piece_bytes_ = bytes; }
+
+ private:
+  struct Ring;      // liburing's
+  struct Progress;  // of one request, in its device_private
+  FileDevice(const FileDeviceOptions& options, int fd, std::uint64_t size_bytes, bool direct, bool created);
+  Result<void> start();
+  void hand_over_locked(IoRequest& request) TW_REQUIRES(lock_);
+  void enter_locked() TW_REQUIRES(lock_);
+  // What a piece's result makes of its request: true when it is over, with `result` set.
+  bool advance(IoRequest& request, int moved, Result<void>& result);
+  void run_completions() TW_EXCLUDES(lock_);
+
+  // ---- constant while requests are in flight ----
+  const FileDeviceOptions options_;
+  const int fd_;
+  std::uint64_t size_bytes_;
+  const bool direct_;
+  const bool created_;
+  std::uint64_t max_piece_bytes_ = kMaxPieceBytes;
+
+  // ---- under lock_ ----
+  Mutex lock_ TW_ACQUIRED_AFTER(kRankArena) TW_ACQUIRED_BEFORE(kRankCompletion);
+  CondVar room_;
+  std::uint32_t in_flight_ TW_GUARDED_BY(lock_) = 0;
+  // The submission queue is under lock_; the completion queue belongs to the completion thread.
+  std::unique_ptr<Ring> ring_;
+
+  IoCounts counts_;
+  Thread completion_thread_;
+};
+
+}  // namespace tidewheel

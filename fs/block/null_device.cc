@@ -1,0 +1,12 @@
+#include "fs/block/null_device.h"
+
+namespace tidewheel {
+
+void NullDevice::submit(IoRequest& request) {
+  Result<void> result = check(request);
+  if (result && request.op == IoOp::kRead) result = TW_FAIL(kUnsupported);
+  counts_.count(request, result);
+  request.done(request, result);
+}
+
+}  // namespace tidewheel
