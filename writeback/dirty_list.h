@@ -84,9 +84,14 @@ class DirtyList {
   }
 
   // ---- taking one object ----
-  enum class TakeOut : std::uint8_t { kClean, kTaken, kInBatch };
+  enum class TakeOut : std::uint8_t {
+    kClean,            // it was clean
+    kTaken,            // it is out
+    kTakenWakeOthers,  // as kTaken, and others wait for it: wake them (only cancel() answers this)
+    kInBatch,          // a flusher has it: the waiters bit is set
+  };
   // listed or retry -> clean, unlinked (kTaken); claimed and published -> clean, out of its slot (kTaken);
-  // else in a batch: the waiters bit is set (kInBatch). To wait: under a mutex of the engine, sleep until
+  // else kInBatch. To wait: under a mutex of the engine, sleep until
   // state().has_waiters() is false, and ask again; publish, unclaim and end_write answer true when they
   // have cleared the bit, and the engine then takes that mutex and wakes all.
   // `batches`: the context's batches by Batch::id_, none of them ever freed while the list lives.
@@ -107,9 +112,10 @@ class DirtyList {
   // claimed -> listed again with the stamp kept: the batch is full or its work has ended. Not while the
   // batch is published. True: somebody waits for it.
   virtual bool unclaim(DirtyObject& object, Instant now) = 0;
-  // writing -> clean, listed or retry, by outcome and by what was dirtied meanwhile. True when somebody
-  // waits for this object. Once this returns the object may be gone.
-  virtual bool end_write(const WriteSlot& slot, Instant now) = 0;
+  // writing -> clean, listed or retry, by outcome and by what was dirtied meanwhile; kind is the batch's
+  // (the classic designs file what a sync wrote differently). True when somebody waits for this object.
+  // Once this returns the object may be gone.
+  virtual bool end_write(const WriteSlot& slot, WorkKind kind, Instant now) = 0;
 
   // ---- what is there ----
   // Stamp of (or a bound within one slot below) the oldest listed object; Instant::max() when there is
