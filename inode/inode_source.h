@@ -1,0 +1,30 @@
+// inode/inode_source.h: where inodes and their data come from when they are not in memory: the store below.
+// Threads:   thread-safe; different inodes and different pages at once.
+// Locks:     called with none of inode/'s locks held; may do I/O and wait.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "inode/page.h"
+
+namespace tidewheel {
+
+class Inode;
+
+class InodeSource {
+ public:
+  virtual ~InodeSource() = default;
+  // Fills size, links, context and store_data of a new inode with this number. kNotFound: there is none.
+  virtual Result<void> load(Inode& inode) = 0;
+  // Fills consecutive pages (locked, not seen by others yet). Holes, and bytes past the end of the file, are
+  // zeroed by it. All or nothing.
+  virtual Result<void> read_pages(Inode& inode, std::uint64_t first_index, std::span<Page* const> pages) = 0;
+  // The inode is clean and leaves memory; load() must bring the same back, possibly before this returns.
+  // Only for freeing what store_data points to.
+  virtual void evict(Inode& inode) = 0;
+  // The last hold of an unlinked inode is gone, its pages are dropped: frees its space.
+  virtual void inactivate(Inode& inode) = 0;
+};
+
+}  // namespace tidewheel

@@ -1,0 +1,158 @@
+// inode/page_cache.h: reading and writing file data through pages, and the memory limit.
+// Owns:      the arena's pages that are in mappings, tree nodes, the pages' reclaim lists.
+// Threads:   every method is thread-safe, except that writes and truncates of one inode are serialised by
+//            the caller (reads, writeback and reclaim run beside them). The inode is held by the caller.
+// Locks:     mapping stripes, reclaim shards, arena; none while data is copied, read, or memory waited for.
+// Units:     bytes in the interface, page indexes in runs.
+// Errors:    kNoMemory when the limit is reached, nothing is clean, and nothing gets written for
+//            kNoProgressLimit; what InodeSource reports for a read; kFileTooLarge past 2^63 - 1.
+// Invariant: (1) stable pages: a write to a page under writeback waits for its end. Copying instead was
+//            rejected for now: it spends memory exactly when memory is short; see docs/inode-and-page-cache.md.
+//            (2) a failed write leaves its pages dirty. (3) bytes past the end of the file are zero in the
+//            last page.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/counter.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "inode/dirty_sink.h"
+#include "inode/inode.h"
+#include "inode/inode_source.h"
+#include "inode/page_arena.h"
+#include "inode/reclaim.h"
+
+namespace tidewheel {
+
+// Pages under writeback, ascending; the memory is stable until end_writeback. Kept and used again by its
+// owner, so that writing allocates nothing in the long run.
+struct WritebackPages {
+  std::vector<Page*> pages;
+  bool more = false;  // there are further dirty pages: the outcome is kPartial
+
+  void clear() { pages.clear(); more = false; }
+  std::uint64_t bytes() const { return pages.size() * kPageBytes; }
+};
+
+// Calls fn(first_index, span of pages with consecutive indexes).
+template <class Fn>
+void for_each_run(std::span<Page* const> pages, Fn&& fn) {
+  for (std::size_t first = 0; first < pages.size();) {
+    std::size_t end = first + 1;
+    while (end < pages.size() && pages[end]->index == pages[end - 1]->index + 1) ++end;
+    fn(pages[first]->index, pages.subspan(first, end - first));
+    first = end;
+  }
+}
+
+struct PageCacheOptions {
+  std::string_view reclaim = "two-list";
+  std::uint32_t stripes = 1024;  // of mapping locks: 128 KiB; a power of two
+};
+
+struct PageCacheStats {
+  std::uint64_t read_hits = 0, read_misses = 0;   // pages
+  std::uint64_t pages = 0, dirty_pages = 0, writeback_pages = 0;
+  std::uint64_t reclaimed_pages = 0;
+  std::uint64_t reclaim_rounds = 0;     // allocations that found the limit reached
+  std::uint64_t memory_waits = 0;       // of these, waits for writeback
+  std::uint64_t stable_page_waits = 0;  // writes that waited for a page's writeback
+  ReclaimCounts lists;
+};
+
+class PageCache {
+ public:
+  // How long an allocation waits without anything being freed before it answers kNoMemory.
+  static constexpr Duration kNoProgressLimit = seconds(30);
+  static constexpr std::uint64_t kMaxBytes = INT64_MAX;  // largest size of a file
+
+  PageCache(PageArena& arena, DirtySink& sink, const PageCacheOptions& options);
+  ~PageCache();  // asserts that no page is left
+  PageCache(const PageCache&) = delete;
+  PageCache& operator=(const PageCache&) = delete;
+
+  // ---- the file system above ----
+  // Copies `data` in, extends the size, marks kDirtyData (and kDirtyMetadata when the size grew), and
+  // throttles. Answers the bytes written: fewer than asked only when an error stopped it after the first.
+  Result<std::uint64_t> write(Inode& inode, std::uint64_t offset, std::span<const std::byte> data,
+                              Instant now);
+  // Up to the end of the file; answers the bytes copied.
+  Result<std::uint64_t> read(Inode& inode, std::uint64_t offset, std::span<std::byte> into);
+  // Drops pages past the new end, their dirt included, zeroes the rest of the last one. Waits for pages
+  // under writeback. Fails only when the last page had to be read and could not be; the size is then kept.
+  Result<void> truncate(Inode& inode, std::uint64_t new_size, Instant now);
+
+  // ---- the writeback target ----
+  // After begin_write(): dirty pages become pages under writeback, ascending, at most max_pages, appended to
+  // `out`. kToWrite: only those that tag_to_write() marked. Waits for writers that copy into such a page.
+  void begin_writeback(Inode& inode, WritebackPages& out, std::uint32_t max_pages,
+                       PageTag what = PageTag::kDirty);
+  void tag_to_write(Inode& inode);
+  // ok: clean and reclaimable. Not ok: dirty again. Then wakes who waits for pages or memory.
+  void end_writeback(Inode& inode, std::span<Page* const> pages, bool ok);
+
+  // ---- memory ----
+  // A page for this cache's own use; reclaims and waits at the limit. Null: kNoMemory.
+  Page* allocate_page();
+  void free_page(Page& page);
+  // Reclaims, or asks for writeback and waits. False: nothing can help. For any allocation out of the arena:
+  //   std::uint64_t seen; do { seen = room_epoch(); if ((p = try())) return p; } while (make_room(seen));
+  std::uint64_t room_epoch() const { return room_epoch_.load(std::memory_order_seq_cst); }
+  bool make_room(std::uint64_t seen_epoch);
+  void room_made();  // memory was freed, or became clean: wakes make_room()
+  // Frees up to n clean pages; answers how many.
+  std::uint64_t reclaim_pages(std::uint64_t n);
+  // Asked in proportion to its memory whenever pages are reclaimed (the inode cache).
+  struct Shrinker {
+    virtual ~Shrinker() = default;
+    virtual std::uint64_t reclaimable_bytes() const = 0;
+    virtual std::uint64_t shrink(std::uint64_t objects) = 0;  // answers how many left memory
+    virtual std::uint32_t object_bytes() const = 0;
+  };
+  void set_shrinker(Shrinker* shrinker) { shrinker_ = shrinker; }  // before threads start
+
+  // For the inode cache: drops every page. Clean ones when evicting (nobody else knows the inode by then).
+  void drop_all(Inode& inode);
+  void bind(Inode& inode);  // gives the mapping its lock stripe
+  PageArena& arena() { return arena_; }
+  DirtySink& sink() { return sink_; }
+  void set_source(InodeSource& source) { source_ = &source; }  // before the first read
+  PageCacheStats stats() const;
+
+ private:
+  struct Allocated;
+  enum class Step : std::uint8_t { kDone, kAgain, kNeedsPage, kNeedsFill };
+  Result<void> write_page(Inode& inode, std::uint64_t offset, std::span<const std::byte> data, Instant now);
+  Step overwrite(Inode& inode, std::uint64_t offset, std::span<const std::byte> data);
+  Step insert_new(Inode& inode, std::uint64_t offset, std::span<const std::byte> data, Page& page);
+  Result<void> fill(Inode& inode, std::uint64_t first_index, std::uint32_t pages);
+  std::uint32_t pin_for_read(Inode& inode, std::uint64_t first_index, std::span<Page*> out);
+  void unpin(Inode& inode, std::span<Page* const> pages);
+  Result<void> zero_tail(Inode& inode, std::uint64_t new_size, Instant now);
+  void drop_from(Inode& inode, std::uint64_t first_index);
+  bool evict_page(Page& page);
+  void grow_size(Inode& inode, std::uint64_t end) TW_REQUIRES(inode.mapping().mutex());
+
+  PageArena& arena_;
+  DirtySink& sink_;
+  InodeSource* source_ = nullptr;
+  Shrinker* shrinker_ = nullptr;
+  MappingNodes nodes_;
+  std::unique_ptr<ReclaimPolicy> policy_;
+  std::vector<std::unique_ptr<MappingStripe>> stripes_;
+
+  // Event count: a waiter announces itself, reads the epoch and tries again; who made room raises the epoch
+  // and then looks for waiters. Both seq_cst: one of the two sees the other.
+  alignas(kCacheLine) Atomic<std::uint64_t> room_epoch_{0};
+  Atomic<std::uint32_t> room_waiters_{0};
+  Mutex room_mutex_;
+  CondVar room_;
+
+  ShardedCounter pages_, dirty_pages_, writeback_pages_, read_hits_, read_misses_;
+  Atomic<std::uint64_t> reclaimed_pages_{0}, reclaim_rounds_{0}, memory_waits_{0}, stable_page_waits_{0};
+};
+
+}  // namespace tidewheel
