@@ -30,12 +30,15 @@ enum class WriteOutcome : std::uint8_t {
   kPartial,  // a part was written; the rest is still dirty and comes again, with the stamp kept
   kSkipped,  // nothing was written (busy); comes again
   kFailed,   // error says why; the object stays dirty and goes to the retry ladder
+  kGivenUp,  // set by the engine when the target's give_up() says so: its dirt is dropped, knowingly
 };
 
 struct WriteSlot {
   DirtyObject* object = nullptr;  // null: cancelled
   std::uint64_t sort_key = 0;
   std::uint64_t bytes = 0;        // estimate when claimed
+  // How much of it to write in this turn (the rest makes it kPartial); sync and fsync: everything.
+  std::uint64_t limit_bytes = UINT64_MAX;
   Instant stamp;                  // dirtied_when of what is written, taken by begin_write
   std::uint32_t classes = 0;      // what begin_write cleared: what is to be written
   WriteOutcome outcome = WriteOutcome::kPending;
@@ -47,12 +50,22 @@ class WritebackContext;
 
 class Batch {
  public:
+  // In write_batch() and end_batch(): sorted by sort_key, no object null.
   std::span<WriteSlot> slots() { return slots_; }
   WorkKind kind() const { return kind_; }
   WritebackContext& context() { return *context_; }
   // The target calls this once, from any thread, after setting every slot's outcome. Only queues the
   // batch for its flusher: safe on a completion thread. The batch must not be touched afterwards.
   void complete() { on_complete_(*this); }
+
+  // What the target did; set before complete(), added to the statistics.
+  struct Io {
+    std::uint64_t pages = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t ios = 0;
+  };
+  Io io;
+  void* target_data = nullptr;  // the target's own
 
   // Room for max_objects claims; before the batch is first published.
   void reserve(std::size_t max_objects) {
@@ -76,7 +89,8 @@ class Batch {
   void (*on_complete_)(Batch&) = nullptr;
   std::uint64_t sequence_ = 0;
   std::uint64_t bytes_ = 0;
-  void* target_data = nullptr;  // the target's own
+  Instant oldest_;         // least stamp of its objects; Instant::min() while they are gathered
+  void* owner_ = nullptr;  // whose completion queue it goes to
   Batch* next_ = nullptr;
   // Null: not published, or taken. seq_cst: the store in publish() pairs with the waiters bit in cancel().
   std::unique_ptr<Atomic<DirtyObject*>[]> claims_;

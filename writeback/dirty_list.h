@@ -113,9 +113,14 @@ class DirtyList {
   // batch is published. True: somebody waits for it.
   virtual bool unclaim(DirtyObject& object, Instant now) = 0;
   // writing -> clean, listed or retry, by outcome and by what was dirtied meanwhile; kind is the batch's
-  // (the classic designs file what a sync wrote differently). True when somebody waits for this object.
-  // Once this returns the object may be gone.
-  virtual bool end_write(const WriteSlot& slot, WorkKind kind, Instant now) = 0;
+  // (the classic designs file what a sync wrote differently). kWritten and kGivenUp: clean, or listed with
+  // the new stamp when dirtied meanwhile; the others: still dirty, slot.classes are set again and the stamp
+  // is kept. Once this returns the object may be gone.
+  struct EndWrite {
+    bool waiters = false;  // somebody waits for this object: wake them
+    bool clean = false;    // it is dirty no more
+  };
+  virtual EndWrite end_write(const WriteSlot& slot, WorkKind kind, Instant now) = 0;
 
   // ---- what is there ----
   // Stamp of (or a bound within one slot below) the oldest listed object; Instant::max() when there is
@@ -126,6 +131,10 @@ class DirtyList {
   // A lower bound of the stamps on the ladder; Instant::max() when it is empty. Takes no lock.
   virtual Instant oldest_retry() const = 0;
   virtual std::uint64_t listed() const = 0;  // objects listed or on the ladder; exact when nothing moves
+  // Whether something is listed (the ladder aside) that a select() of this flusher would cover. Takes the
+  // lock of every shard concerned once, also of those that look empty: what was listed before the call is
+  // seen, and who lists later sees what the caller stored before. A flusher falls asleep by this.
+  virtual bool any_listed(std::uint32_t flusher, std::uint32_t flushers) const = 0;
   virtual DirtyListStats stats() const = 0;
   virtual void check_invariants() const = 0;  // walks everything, aborts on a flaw; for tests at rest
 

@@ -21,15 +21,24 @@ class WritebackTarget {
   // The object is claimed and its batch not published: it cannot be freed during the call.
   virtual WriteEstimate estimate(const DirtyObject& object) const = 0;
 
-  // Writes what is dirty in each slot whose object is not null. Each object is in phase kWriting and its
-  // class bits have been cleared, so read the dirty tags now, not earlier. Starts the I/O and may return
+  // Writes what is dirty in each slot. Each object is in phase kWriting and its class bits have been
+  // cleared, so read the dirty tags now, not earlier. Calls account_writeback_started() for the bytes it
+  // takes before it returns (background work stops by that count). Starts the I/O and may return
   // before it is done; may block for device queue space. batch.complete() is called exactly once, also
   // when everything failed, with every slot's outcome set.
   virtual void write_batch(Batch& batch) = 0;
 
   // On a flusher, after complete() and before the objects leave kWriting: clear writeback tags, release
-  // pages, settle the byte accounting. Objects of failed slots get their dirty tags back here.
+  // pages, settle the byte accounting. Objects of failed slots get their dirty tags back here; those of
+  // slots given up lose their dirt here. For fsync: on the thread that called it.
   virtual void end_batch(Batch& batch) = 0;
+
+  // Asked after each failed write of an object, before end_batch: true drops what could not be written
+  // (the error is still reported to every handle). attempts counts failures since the last success.
+  virtual bool give_up(const DirtyObject& object, Error error, std::uint32_t attempts) {
+    (void)object, (void)error, (void)attempts;
+    return false;
+  }
 
   // Makes all writes that completed before the call durable. sync and fsync end with it.
   virtual Result<void> flush() = 0;
