@@ -1,8 +1,8 @@
 // Requests under way; opening and closing is in file_open.cc.
 #include "fs/block/file_device.h"
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <new>
 
 #include "fs/block/file_ring.h"
@@ -73,6 +73,12 @@ void FileDevice::hand_over_locked(IoRequest& request) {
       count = 1;
     }
     progress.piece_bytes = static_cast<std::uint32_t>(bytes);
+    if (short_transfer_bytes_ != 0 && short_transfer_bytes_ < bytes) {
+      progress.rest = *vector;
+      progress.rest.iov_len = std::min<std::uint64_t>(progress.rest.iov_len, short_transfer_bytes_);
+      vector = &progress.rest;
+      count = 1;
+    }
     const std::uint64_t offset = request.offset_bytes + progress.moved;
     if (request.op == IoOp::kRead) {
       io_uring_prep_readv(sqe, fd_, vector, static_cast<unsigned>(count), offset);

@@ -60,6 +60,9 @@ class FileDevice final : public BlockDevice {
   bool created() const { return created_; }
   // Longest piece handed to the kernel from now on, so that a test sees requests continued.
   void set_max_piece_bytes_for_test(std::uint64_t bytes) { max_piece_bytes_ = bytes; }
+  // The kernel moves at most so much of a piece from now on, without having been asked for less: a short
+  // transfer. Multiples of a block under O_DIRECT; 0 = all again.
+  void set_short_transfers_for_test(std::uint64_t bytes) { short_transfer_bytes_ = bytes; }
 
  private:
   struct Ring;      // liburing's
@@ -79,6 +82,7 @@ class FileDevice final : public BlockDevice {
   const bool direct_;
   const bool created_;
   std::uint64_t max_piece_bytes_ = kMaxPieceBytes;
+  std::uint64_t short_transfer_bytes_ = 0;
 
   // ---- under lock_ ----
   Mutex lock_ TW_ACQUIRED_AFTER(kRankArena) TW_ACQUIRED_BEFORE(kRankCompletion);

@@ -16,7 +16,7 @@ struct DeviceSpec {
   std::uint64_t size_bytes = 0;  // kFile: 0 = as large as it is; kRam, kNull: required
   bool create = true;
   bool read_only = false;
-  DeviceLimits limits;           // in real time
+  DeviceLimits limits = {};      // in real time
 };
 
 // Errors: those of FileDevice::open and RamDevice::make; kInvalidArgument for a size of 0 where one is

@@ -1,0 +1,190 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "fs/block/file_device.h"
+#include "fs/block/open_device.h"
+#include "tests/fs/io.h"
+#include "tests/fs/scratch.h"
+
+namespace tidewheel {
+namespace {
+
+constexpr std::uint64_t kBlock = 4096;
+constexpr std::uint64_t kMiB = 1ULL << 20;
+
+std::string content_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+Reason open_reason(const FileDeviceOptions& options) { return FileDevice::open(options).error().code; }
+
+TEST(FileDeviceOpen, MakesASparseImage) {
+  ScratchFolder scratch;
+  auto device = FileDevice::open({.path = scratch.file("image"), .size_bytes = 64ULL << 30}).value();
+  EXPECT_TRUE(device->created());
+  EXPECT_EQ(device->size_bytes(), 64ULL << 30);
+  struct stat st;
+  ASSERT_EQ(::stat(scratch.file("image").c_str(), &st), 0);
+  EXPECT_EQ(static_cast<std::uint64_t>(st.st_size), 64ULL << 30);
+  EXPECT_LT(st.st_blocks * 512, 1 << 20);
+}
+
+TEST(FileDeviceOpen, RefusesWhatIsNeitherFileNorDisk) {
+  ScratchFolder scratch;
+  EXPECT_EQ(open_reason({.path = scratch.path(), .size_bytes = kMiB}), Reason::kNotAFile);
+  EXPECT_EQ(open_reason({.path = "/dev/null", .size_bytes = kMiB}), Reason::kNotAFile);
+  ASSERT_EQ(::mkfifo(scratch.file("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(open_reason({.path = scratch.file("pipe"), .size_bytes = kMiB}), Reason::kNotAFile);
+}
+
+TEST(FileDeviceOpen, MakesNoFileItWasNotAskedFor) {
+  ScratchFolder scratch;
+  EXPECT_EQ(open_reason({.path = scratch.file("a"), .size_bytes = kMiB, .create = false}), Reason::kNotFound);
+  EXPECT_EQ(open_reason({.path = scratch.file("a")}), Reason::kInvalidArgument);
+  EXPECT_EQ(open_reason({.path = scratch.file("a"), .size_bytes = 4095}), Reason::kInvalidArgument);
+  EXPECT_EQ(open_reason({.path = scratch.file("a"), .size_bytes = kMiB, .read_only = true}), Reason::kNotFound);
+  EXPECT_EQ(open_reason({.path = scratch.file("no/a"), .size_bytes = kMiB}), Reason::kNotFound);
+  // Made, found impossible, and removed again.
+  EXPECT_EQ(open_reason({.path = scratch.file("a"), .size_bytes = UINT64_MAX}), Reason::kFileTooLarge);
+  EXPECT_NE(::access(scratch.file("a").c_str(), F_OK), 0);
+}
+
+TEST(FileDeviceOpen, LeavesAFileWithContentAsItIs) {
+  ScratchFolder scratch;
+  const std::string small(10, 'x'), large(10'000, 'y');
+  std::ofstream(scratch.file("small")) << small;
+  std::ofstream(scratch.file("large")) << large;
+  EXPECT_EQ(open_reason({.path = scratch.file("small"), .size_bytes = kMiB}), Reason::kNotEmpty);
+  EXPECT_EQ(content_of(scratch.file("small")), small);
+  {
+    auto device = FileDevice::open({.path = scratch.file("large"), .size_bytes = kMiB}).value();
+    EXPECT_FALSE(device->created());
+    EXPECT_EQ(device->size_bytes(), 2 * kBlock);
+  }
+  EXPECT_EQ(content_of(scratch.file("large")), large);
+  {
+    auto device = FileDevice::open({.path = scratch.file("large")}).value();
+    ASSERT_TRUE(device->grow(kMiB));
+    EXPECT_EQ(device->size_bytes(), kMiB);
+    AlignedBytes memory(kBlock);
+    EXPECT_TRUE(device->read(kMiB - kBlock, memory.span()));
+  }
+  EXPECT_EQ(content_of(scratch.file("large")).substr(0, large.size()), large);
+  auto part = FileDevice::open({.path = scratch.file("large"), .size_bytes = 5 * kBlock}).value();
+  EXPECT_EQ(part->size_bytes(), 5 * kBlock);
+}
+
+TEST(FileDeviceOpen, KeepsASecondOwnerOut) {
+  ScratchFolder scratch;
+  const std::string path = scratch.file("image");
+  {
+    auto first = FileDevice::open({.path = path, .size_bytes = kMiB}).value();
+    EXPECT_EQ(open_reason({.path = path}), Reason::kBusy);
+    EXPECT_EQ(open_reason({.path = path, .read_only = true}), Reason::kBusy);
+  }
+  auto reader = FileDevice::open({.path = path, .read_only = true});
+  ASSERT_TRUE(reader);
+  EXPECT_TRUE(FileDevice::open({.path = path, .read_only = true}));
+  EXPECT_EQ(open_reason({.path = path}), Reason::kBusy);
+}
+
+TEST(FileDevice, ReadOnlyFailsWrites) {
+  ScratchFolder scratch;
+  const std::string path = scratch.file("image");
+  ASSERT_TRUE(FileDevice::open({.path = path, .size_bytes = kMiB}));
+  auto device = FileDevice::open({.path = path, .read_only = true}).value();
+  AlignedBytes memory(kBlock);
+  EXPECT_FALSE(device->write(0, memory.span()));
+  EXPECT_TRUE(device->read(0, memory.span()));
+  EXPECT_EQ(device->grow(2 * kMiB).error().code, Reason::kReadOnly);
+}
+
+TEST(FileDevice, SaysShortWhenTheFileIsCutUnderIt) {
+  ScratchFolder scratch;
+  for (const bool direct : {true, false}) {
+    const std::string path = scratch.file(direct ? "direct" : "buffered");
+    auto device = FileDevice::open({.path = path, .size_bytes = kMiB, .direct = direct}).value();
+    ASSERT_EQ(::truncate(path.c_str(), 10 * kBlock + 100), 0);
+    AlignedBytes memory(20 * kBlock);
+    EXPECT_EQ(device->read(0, memory.span()).error().code, Reason::kShortIo);
+    EXPECT_EQ(device->read(20 * kBlock, memory.span()).error().code, Reason::kShortIo);
+    EXPECT_TRUE(device->read(0, memory.span().first(10 * kBlock)));
+  }
+}
+
+TEST(FileDevice, BlocksTheSubmitterWhenTheQueueIsFull) {
+  ScratchFolder scratch;
+  auto device = FileDevice::open({.path = scratch.file("image"), .size_bytes = kMiB, .queue_depth = 1}).value();
+  Rng rng(1);
+  AlignedBytes memory(kMiB), back(kMiB);
+  memory.fill(rng);
+  Flight flight;
+  for (std::uint64_t at = 0; at < kMiB; at += kBlock) flight.add(IoOp::kWrite, at, {{memory.data() + at, kBlock}});
+  flight.submit_all(*device);
+  flight.wait_all();
+  for (auto& one : flight.all()) EXPECT_TRUE(one.result);
+  ASSERT_TRUE(device->read(0, back.span()));
+  EXPECT_EQ(std::memcmp(memory.data(), back.data(), kMiB), 0);
+}
+
+TEST(FileDevice, ShowsItsWritesToOthersAfterAFlush) {
+  ScratchFolder scratch;
+  const std::string path = scratch.file("image");
+  auto device = FileDevice::open({.path = path, .size_bytes = kMiB}).value();
+  AlignedBytes memory(kMiB);
+  std::memset(memory.data(), 'z', kMiB);
+  ASSERT_TRUE(device->write(0, memory.span()));
+  ASSERT_TRUE(device->flush());
+  EXPECT_EQ(content_of(path), std::string(kMiB, 'z'));
+}
+
+// A file system of 1 MiB: the kernel moves a part of the write and has no room for the rest.
+TEST(FileDevice, SaysNoSpaceWhenTheHostIsFull) {
+  ScratchFolder scratch;
+  const std::string mount_point = scratch.file("small");
+  ASSERT_EQ(::mkdir(mount_point.c_str(), 0700), 0);
+  if (::mount("tidewheel-test", mount_point.c_str(), "tmpfs", 0, "size=1m") != 0) GTEST_SKIP() << "may not mount";
+  struct Unmount {
+    const std::string& path;
+    ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
+  } unmount{mount_point};
+  for (const bool direct : {true, false}) {
+    const std::string path = mount_point + "/image";
+    auto device = FileDevice::open({.path = path, .size_bytes = 4 * kMiB, .direct = direct}).value();
+    AlignedBytes memory(2 * kMiB);
+    std::memset(memory.data(), 'q', memory.size());
+    EXPECT_EQ(device->write(0, memory.span()).error().code, Reason::kNoSpace);
+    // What fitted is there and what is overwritten needs no room.
+    EXPECT_TRUE(device->write(0, memory.span().first(kMiB / 2)));
+    EXPECT_TRUE(device->read(0, memory.span().first(kMiB / 2)));
+    ASSERT_EQ(::unlink(path.c_str()), 0);
+  }
+}
+
+TEST(OpenDevice, MakesWhatTheSpecSays) {
+  ScratchFolder scratch;
+  auto file = open_device({.kind = DeviceSpec::Kind::kFile, .path = scratch.file("image"), .size_bytes = kMiB + 100});
+  ASSERT_TRUE(file);
+  EXPECT_EQ((*file)->size_bytes(), kMiB);
+  auto ram = open_device({.kind = DeviceSpec::Kind::kRam, .path = "", .size_bytes = kMiB + 1});
+  ASSERT_TRUE(ram);
+  EXPECT_EQ((*ram)->name(), "ram");
+  auto null = open_device({.kind = DeviceSpec::Kind::kNull, .path = "", .size_bytes = kMiB, .limits = {.latency = microseconds(1)}});
+  ASSERT_TRUE(null);
+  EXPECT_EQ((*null)->name(), "limited null");
+  EXPECT_FALSE((*null)->keeps_data());
+  EXPECT_FALSE(open_device({.kind = DeviceSpec::Kind::kRam, .path = ""}));
+  EXPECT_FALSE(open_device({.kind = DeviceSpec::Kind::kNull, .path = ""}));
+}
+
+}  // namespace
+}  // namespace tidewheel
