@@ -1,0 +1,27 @@
+// writeback/driver.h: who runs the flushers: threads, or one thread in virtual time.
+// Owns:      whatever it runs them with. A driver belongs to one engine.
+// Threads:   kick() from any thread, also from completion threads: it only notes and wakes.
+// Locks:     kick() may take a lock of rank kCompletion.
+// Invariant: after kick(flusher) the flusher is stepped at least once more, whatever it is doing now.
+#pragma once
+#include "base/sync.h"
+#include "base/time.h"
+
+namespace tidewheel {
+
+class Flusher;
+
+class Driver {
+ public:
+  virtual ~Driver() = default;
+  // A flusher that is to be stepped until remove(); both come from one thread at a time.
+  virtual void add(Flusher& flusher) = 0;
+  // Returns when the flusher is not being stepped and won't be again. It has nothing in flight.
+  virtual void remove(Flusher& flusher) = 0;
+  virtual void kick(Flusher& flusher) = 0;
+  // The calling thread waits for something that a flusher or a completion will do, at most `longest`.
+  // Threads: condition.wait_for; virtual time: runs what is to be run next. May return early.
+  virtual void wait(Mutex& mutex, CondVar& condition, Duration longest) TW_REQUIRES(mutex) = 0;
+};
+
+}  // namespace tidewheel

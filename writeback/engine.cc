@@ -1,0 +1,1 @@
+#include "writeback/engine.h"

@@ -1,0 +1,260 @@
+// writeback/engine.h: the writeback engine: keeps dirty objects by context, decides when what is written,
+// holds writers to the limits, and tells of errors. What a program that embeds it needs is here, in
+// target.h (to be implemented) and in driver.h (who runs it).
+// Owns:      its contexts with their lists, batches and flushers; never an object, never a target.
+// Threads:   every method from any thread, with the exceptions named. Targets are called on flushers, and
+//            on the caller's thread by fsync() and sync().
+// Locks:     contexts_lock_ (kEngine), throttle_lock_ (kContext, never held with a context's lock), the
+//            contexts' own locks (kContext), wait buckets (kContext). None is held while a target is called.
+// Units:     bytes; Instants and Durations of EngineOptions::clock.
+// Errors:    kShutDown once stop() has begun; a target's errors as they came.
+// Invariant: (1) dirty + writeback + granted bytes never exceed dirty_bytes, account_dirtied() without a
+//            grant aside; (2) a writer that waits implies a flusher that is armed and has something to
+//            write, or I/O in flight, or a retry that is due later; (3) every counter is 0 when nothing is
+//            dirty and no grant is held.
+//
+//   writer:   grant = engine.balance_dirty_pages(context, bytes)      may wait; before anything is locked
+//             ... copy data, tag pages dirty ...
+//             engine.account_dirtied(grant, newly_dirty_bytes)
+//             engine.mark_dirty(object, kDirtyData | kDirtyMetadata, now, &grant)
+//             (the rest of the grant goes back when it is destroyed)
+//   target:   write_batch: account_writeback_started(context, bytes)
+//             end_batch:   written: account_cleaned(context, bytes); failed: account_redirtied(context, bytes)
+//   deletion: engine.cancel(object); account_cancelled(context, bytes that were dirty)
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/counter.h"
+#include "base/result.h"
+#include "base/sync.h"
+#include "writeback/dirty_allowance.h"
+#include "writeback/dirty_list.h"
+#include "writeback/error_sequence.h"
+#include "writeback/target.h"
+#include "writeback/throttle.h"
+
+namespace tidewheel {
+
+class Driver;
+class WritebackContext;
+class WritebackEngine;
+
+struct EngineOptions {
+  std::string design = "timer-wheel";
+  std::uint32_t shards = 0;    // of each context's list; 0: the design's own choice
+  std::uint32_t flushers = 1;  // per context
+  Duration expire = seconds(30);
+  Duration interval = seconds(5);  // 0: nothing is written for its age
+  // Background writing starts above background_bytes of dirty data and stops exactly at it. Not below
+  // dirty_bytes / 2: it is cut to that. 0 for dirty_bytes is not accepted.
+  std::uint64_t background_bytes = 100ULL << 20;
+  std::uint64_t dirty_bytes = 200ULL << 20;
+  std::uint64_t object_overhead_bytes = 1024;  // each dirty object counts this besides its data
+  std::uint32_t batch_objects = 1024;
+  std::uint64_t batch_bytes = 4ULL << 20;
+  std::uint32_t batches_in_flight = 4;  // per flusher
+  // How much a counter's shard keeps to itself; default: 1/2048 of dirty_bytes, at most 256 KiB.
+  // 0: none, so that thresholds are noticed to the byte (tests).
+  std::uint64_t counter_chunk_bytes = UINT64_MAX;
+  std::string throttle = "hard-limit";
+  Duration retry_first = seconds(1);     // back-off after an object's first failure; doubles ...
+  Duration retry_longest = seconds(64);  // ... up to this
+  const Clock* clock = nullptr;          // null: the steady clock
+};
+
+struct ContextOptions {
+  std::string name = "context";
+};
+
+// Bytes that a writer may make dirty; what is not used goes back when it is destroyed. A thread that holds
+// one must not ask for another (it could wait for itself).
+class [[nodiscard]] DirtyGrant {
+ public:
+  DirtyGrant() = default;
+  DirtyGrant(DirtyGrant&& other) noexcept { *this = std::move(other); }
+  DirtyGrant& operator=(DirtyGrant&& other) noexcept;
+  ~DirtyGrant();
+
+  // What is left. May be less than was asked for: never more than half of the limit at once, so write in
+  // pieces of this.
+  std::uint64_t bytes() const { return bytes_; }
+  Duration paused() const { return paused_; }  // how long the writer was held back for it
+
+ private:
+  friend class WritebackEngine;
+  WritebackEngine* engine_ = nullptr;
+  WritebackContext* context_ = nullptr;
+  std::uint64_t bytes_ = 0;     // for data
+  std::uint64_t overhead_ = 0;  // for one object that becomes dirty
+  Duration paused_;
+};
+
+// A writer that waits. For drivers of their own kind (virtual writers): see begin_balance().
+struct ThrottleWaiter {
+  void (*wake)(ThrottleWaiter&) = nullptr;  // called once, under throttle_lock_: must only note it
+  void* owner = nullptr;
+  std::uint64_t need_bytes = 0;
+  enum class State : std::uint8_t { kIdle, kWaiting, kGranted, kStopped } state = State::kIdle;
+  ThrottleWaiter* next = nullptr;
+};
+
+struct WritebackStats {
+  // writeback
+  std::uint64_t works = 0, objects = 0, pages = 0, io_bytes = 0, ios = 0, batches = 0;
+  Duration oldest_age_max;              // age of an object when its write began
+  std::uint64_t failed_writes = 0;      // object writes that failed
+  std::uint64_t given_up = 0;           // objects whose dirt was dropped by the target's give_up()
+  std::uint64_t flusher_wakeups = 0;    // times a flusher looked for work
+  // throttle
+  std::uint64_t throttle_pauses = 0, throttle_ns = 0;
+  DirtyListStats dirty_list;
+  // now
+  std::uint64_t dirty_bytes = 0;        // writeback not counted
+  std::uint64_t writeback_bytes = 0;
+  std::uint64_t dirty_objects = 0;      // listed, on the ladder, in batches
+  std::uint32_t throttled_threads = 0;
+  Duration oldest_dirty_age;            // 0: nothing is dirty
+};
+
+class WritebackEngine {
+ public:
+  // Reasons: kInvalidArgument (a design or throttle that is not registered, a limit of nothing).
+  static Result<std::unique_ptr<WritebackEngine>> make(const EngineOptions& options, std::unique_ptr<Driver> driver);
+  // Stops. Every context's objects must be clean or cancelled.
+  ~WritebackEngine();
+
+  // ---- contexts ---- (docs/writeback-engine.md: how many)
+  static constexpr std::uint16_t kMaxContexts = 1024;
+  // The target outlives the context. Null when there are kMaxContexts or the engine has stopped.
+  WritebackContext* add_context(WritebackTarget& target, const ContextOptions& options = {});
+  // Writes everything (as sync) and removes the context; writers must have ended. An error means that
+  // the context is still there with what could not be written: cancel() those objects, or try again.
+  Result<void> remove_context(WritebackContext& context);
+  WritebackContext* context(std::uint16_t id) const { return contexts_[id].load(std::memory_order_acquire); }
+
+  // ---- writers ----
+  // Marks classes of an object dirty (its context set by set_context). No lock and no store when they are
+  // marked already. `now` is the reading that feeds mtime. Data: publish the tag first (dirty_object.h).
+  // True when a clean object became listed, which charges object_overhead_bytes (to the grant, if given).
+  bool mark_dirty(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant = nullptr) {
+    if (object.covers(classes)) return false;
+    return mark_dirty_slow(object, classes, now, grant);
+  }
+  // Before anything is dirtied or locked: waits until `bytes` more may become dirty and sets them aside,
+  // with the overhead of one object. Fails only with kShutDown.
+  Result<DirtyGrant> balance_dirty_pages(WritebackContext& context, std::uint64_t bytes);
+  // The same for writers that can't block. False: not now; the waiter is queued and its wake() is called
+  // when finish_balance() will answer. Policies' pauses are reported in `pause`, not slept.
+  bool begin_balance(WritebackContext& context, std::uint64_t bytes, ThrottleWaiter& waiter, Duration* pause = nullptr);
+  Result<DirtyGrant> finish_balance(WritebackContext& context, ThrottleWaiter& waiter);
+
+  // ---- accounting, by writers and targets ----
+  void account_dirtied(DirtyGrant& grant, std::uint64_t bytes);  // bytes <= grant.bytes()
+  void account_dirtied(WritebackContext& context, std::uint64_t bytes);  // can't be refused: beyond the limit
+  void account_writeback_started(WritebackContext& context, std::uint64_t bytes);  // dirty -> writeback
+  void account_cleaned(WritebackContext& context, std::uint64_t bytes);            // writeback -> clean
+  void account_redirtied(WritebackContext& context, std::uint64_t bytes);          // writeback -> dirty
+  void account_cancelled(WritebackContext& context, std::uint64_t bytes);          // dirty -> gone
+
+  // ---- integrity ----
+  // Everything of the context that was dirty or being written at the call is on stable storage, or the
+  // first error is returned and what failed is still dirty and tried again. Ends although writers go on.
+  // With a cursor: also the context's errors since then that the handle has not been told (syncfs).
+  Result<void> sync(WritebackContext& context, ErrorCursor* handle = nullptr);
+  // The same for one object; waits only for it. With a cursor: also what other writeback of it met.
+  Result<void> fsync(DirtyObject& object, ErrorCursor* handle = nullptr);
+  // Makes the object clean without writing it, waiting if it is just being written. Its memory may be freed
+  // afterwards. True if it was dirty. Not from a target's methods, nor from a completion.
+  bool cancel(DirtyObject& object);
+  // Asks for `bytes` of the oldest dirty data to be written soon; requests add up to one (the largest).
+  void reclaim(WritebackContext& context, std::uint64_t bytes);
+
+  // ---- life ----
+  // Waiting writers, syncs and fsyncs end with kShutDown; batches in flight are waited for; nothing more is
+  // written. Objects stay dirty and can be cancelled. Harmless twice.
+  void stop();
+  bool stopping() const { return stopping_.load(std::memory_order_acquire); }
+
+  // ---- what is going on ----
+  WritebackStats stats() const;
+  WritebackStats stats(const WritebackContext& context) const;
+  std::uint64_t dirty_and_writeback_bytes() const;  // exact when nothing moves; not what is only granted
+  std::uint64_t dirty_bytes() const;                // writeback not counted
+  std::uint32_t throttled_threads() const { return throttled_.load(std::memory_order_relaxed); }
+  // When dirty + writeback first passed the background threshold, and when a writer was first held back;
+  // Instant::max() while they haven't. start_observation() forgets both (a new measured run).
+  Instant background_passed_at() const { return Instant{background_passed_ns_.load(std::memory_order_acquire)}; }
+  Instant first_throttled_at() const { return Instant{first_throttled_ns_.load(std::memory_order_acquire)}; }
+  void start_observation();
+  const EngineOptions& options() const { return options_; }
+  const Clock& clock() const { return *clock_; }
+  Driver& driver() { return *driver_; }
+  // How much of the dirty data background work should write now: what lies above the threshold, or what a
+  // waiting writer needs.
+  std::uint64_t background_excess_bytes() const;
+
+ private:
+  friend class DirtyGrant;
+  friend class WritebackContext;
+  friend class Flusher;
+  WritebackEngine(const EngineOptions& options, std::unique_ptr<Driver> driver, std::unique_ptr<Throttle> throttle);
+
+  bool mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant);
+  void charge(WritebackContext& context, std::uint64_t bytes, bool granted);
+  void uncharge(WritebackContext& context, std::uint64_t bytes);
+  void give_back(std::uint64_t bytes);
+  void serve_waiters();
+  void look_at_background();
+  void kick_dirty_contexts();
+  std::uint64_t piece_bytes(std::uint64_t bytes) const;
+  ThrottleInputs throttle_inputs(const WritebackContext& context, std::uint64_t request_bytes) const;
+  Result<DirtyGrant> balance_slow(WritebackContext& context, std::uint64_t bytes);
+  void add_stats(const WritebackContext& context, WritebackStats& into) const;
+
+  // ---- constant after construction ----
+  const EngineOptions options_;
+  const Clock* const clock_;
+  const std::unique_ptr<Throttle> throttle_;
+  const ThrottleLimits limits_;
+  const std::uint64_t free_run_bytes_;
+  std::unique_ptr<Driver> driver_;
+
+  // ---- bytes ----
+  DirtyAllowance allowance_;
+  ShardedCounter total_bytes_;      // dirty and writeback
+  ShardedCounter writeback_bytes_;
+
+  // ---- writers that wait ----
+  alignas(kCacheLine) Mutex throttle_lock_;
+  ThrottleWaiter* waiters_head_ TW_GUARDED_BY(throttle_lock_) = nullptr;
+  ThrottleWaiter* waiters_tail_ TW_GUARDED_BY(throttle_lock_) = nullptr;
+  // seq_cst: a waiter counts itself and then gathers credit; a giver gives and then looks here.
+  Atomic<std::uint32_t> waiting_{0};
+  // What the writer at the head needs; 0 when none waits. Stored under throttle_lock_.
+  Atomic<std::uint64_t> head_need_bytes_{0};
+  Atomic<std::uint32_t> throttled_{0};
+  Atomic<std::uint64_t> throttle_pauses_{0};
+  Atomic<std::uint64_t> throttle_ns_{0};
+
+  // 1: background flushers are at work or have been told to look. seq_cst: a flusher stores 0 and then
+  // reads the counters; a writer counts and then reads this. One of the two sees the other.
+  alignas(kCacheLine) Atomic<std::uint32_t> background_armed_{0};
+  // Bytes that background batches are about to take: what one flusher has claimed the others leave.
+  Atomic<std::int64_t> background_claimed_{0};
+  Atomic<std::int64_t> background_passed_ns_{INT64_MAX};
+  Atomic<std::int64_t> first_throttled_ns_{INT64_MAX};
+  Atomic<bool> stopping_{false};
+
+  // ---- contexts ----
+  mutable SharedMutex contexts_lock_;
+  std::uint32_t contexts_added_ TW_GUARDED_BY(contexts_lock_) = 0;
+  // Written under contexts_lock_. release in add_context pairs with acquire in context().
+  std::array<Atomic<WritebackContext*>, kMaxContexts> contexts_;
+};
+
+}  // namespace tidewheel
