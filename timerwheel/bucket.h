@@ -1,0 +1,112 @@
+// timerwheel/bucket.h: the elements of one slot, in order of arrival, and the pool buckets come from.
+// Owns:      a Bucket owns no element; a BucketPool owns its buckets' memory.
+// Locks:     all of it belongs to the lock of the shard whose pool it is.
+// Invariant: (1) a bucket's head keeps its address while anything is linked to it, whoever points at the
+//            bucket, so that an element can leave at any time knowing only its neighbours; (2) a bucket
+//            in the pool is empty.
+// Memory:    chunks of 64 buckets (1 KiB, on their own cache lines, so that shards share none). At most as many
+//            buckets are in use as there are slots in the shard's rings plus detached buckets that hold
+//            an element; chunks go back to the allocator in trim() and with the pool.
+#pragma once
+#include <boost/intrusive/list.hpp>
+#include <boost/intrusive/parent_from_member.hpp>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/config.h"
+#include "timerwheel/node.h"
+
+namespace tidewheel {
+
+class Bucket {
+ public:
+  // Only the algorithms and the links of Boost's list are used: its list object could not be found again
+  // from an element.
+  using List = boost::intrusive::list<
+      WheelNode, boost::intrusive::member_hook<WheelNode, WheelNode::Hook, &WheelNode::hook>,
+      boost::intrusive::constant_time_size<false>>;
+  using Algorithms = List::node_algorithms;
+  using Traits = List::value_traits;
+  using Link = Traits::node_traits::node;
+
+  Bucket() { Algorithms::init_header(&head_); }
+  Bucket(const Bucket&) = delete;
+  Bucket& operator=(const Bucket&) = delete;
+
+  bool empty() const { return head_.next_ == &head_; }
+  void link_back(WheelNode& node) { Algorithms::link_before(&head_, Traits::to_node_ptr(node)); }
+  void link_front(WheelNode& node) { Algorithms::link_after(&head_, Traits::to_node_ptr(node)); }
+  WheelNode& front() { return *Traits::to_value_ptr(head_.next_); }
+  // O(1) whatever the length; `other` is empty afterwards.
+  void splice_back(Bucket& other) {
+    if (!other.empty()) Algorithms::transfer(&head_, other.head_.next_, &other.head_);
+  }
+  // Unlinks a node wherever it is. Answers its bucket when that has become empty, else null: a ring of
+  // links in which both neighbours are one is the head alone.
+  static Bucket* unlink(WheelNode& node) {
+    Link* link = Traits::to_node_ptr(node);
+    Link* next = link->next_;
+    Link* previous = link->prev_;
+    previous->next_ = next;
+    next->prev_ = previous;
+    Algorithms::init(link);
+    return next == previous ? from_head(next) : nullptr;
+  }
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (const Link* link = head_.next_; link != &head_; link = link->next_) {
+      visit(*Traits::to_value_ptr(link));
+    }
+  }
+
+ private:
+  friend class BucketPool;
+  static Bucket* from_head(Link* head) {
+    return boost::intrusive::get_parent_from_member(head, &Bucket::head_);
+  }
+
+  Link head_;
+};
+static_assert(sizeof(Bucket) == 16);
+
+class BucketPool {
+ public:
+  BucketPool() = default;
+  BucketPool(const BucketPool&) = delete;
+  BucketPool& operator=(const BucketPool&) = delete;
+
+  Bucket* take() noexcept {
+    if (free_ == nullptr) grow();
+    Bucket* bucket = free_;
+    free_ = bucket->head_.next_ == nullptr ? nullptr : Bucket::from_head(bucket->head_.next_);
+    Bucket::Algorithms::init_header(&bucket->head_);
+    ++in_use_;
+    return bucket;
+  }
+  void give(Bucket* bucket) noexcept {
+    TW_DASSERT(bucket->empty(), "a bucket goes back to the pool with elements on it");
+    bucket->head_.next_ = free_ == nullptr ? nullptr : &free_->head_;
+    bucket->head_.prev_ = nullptr;
+    free_ = bucket;
+    --in_use_;
+  }
+  std::uint64_t in_use() const { return in_use_; }
+  std::uint64_t chunks() const { return chunks_.size(); }
+  // Frees every chunk. Only when no bucket is in use.
+  void trim();
+
+ private:
+  static constexpr std::uint32_t kChunkBuckets = 64;
+  struct alignas(kCacheLine) Chunk {
+    Bucket buckets[kChunkBuckets];
+  };
+  void grow() noexcept;
+
+  Bucket* free_ = nullptr;
+  std::uint64_t in_use_ = 0;
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+};
+
+}  // namespace tidewheel

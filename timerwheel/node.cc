@@ -1,1 +1,0 @@
-#include "timerwheel/node.h"

@@ -1,0 +1,226 @@
+#include "timerwheel/sharded_wheel.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/thread.h"
+
+namespace tidewheel {
+
+namespace {
+
+LockClass wheel_shard_class{"wheel_shard", LockRank::kListShard};
+
+std::uint32_t shards_from(std::uint32_t asked) {
+  const std::uint32_t shards = asked == 0 ? default_wheel_shards() : asked;
+  TW_ASSERT(std::has_single_bit(shards), "the number of shards is a power of two");
+  TW_ASSERT(shards <= kMaxWheelShards, "too many shards");
+  return shards;
+}
+
+// Does a slot that begins at `start` end at or before the cut-off?
+bool slot_is_due(Instant start, Duration width, Instant cutoff) {
+  if (start == Instant::max()) return false;
+  return start <= cutoff && static_cast<std::uint64_t>(cutoff.ns) - static_cast<std::uint64_t>(start.ns) >=
+                                static_cast<std::uint64_t>(width.ns) - 1;
+}
+
+}  // namespace
+
+std::uint32_t default_wheel_shards() {
+  return std::min(kMaxWheelShards, std::max(16U, std::bit_ceil(4 * cpu_count())));
+}
+
+ShardedWheel::ShardedWheel(const ShardedWheelOptions& options)
+    : options_(options),
+      lock_class_(options.lock_class != nullptr ? *options.lock_class : wheel_shard_class),
+      max_shards_(shards_from(options.shards)),
+      cpu_stride_(std::bit_floor(std::max(1U, max_shards_ / cpu_count()))),
+      growth_(lock_class_) {
+  shards_[0] = std::make_unique<WheelShard>(options_.wheel, lock_class_);
+  if (!options_.grow_when_contended) grow();
+}
+
+void ShardedWheel::grow() {
+  MutexLock lock(growth_);
+  if (shards() == max_shards_) return;
+  for (std::uint32_t id = 1; id < max_shards_; ++id) {
+    shards_[id] = std::make_unique<WheelShard>(options_.wheel, lock_class_);
+  }
+  active_.store(max_shards_, std::memory_order_release);
+}
+
+std::uint32_t ShardedWheel::pick() const {
+  const std::uint32_t count = shards();
+  if (count == 1) return 0;
+  return (current_cpu() * cpu_stride_ + (thread_number() & (cpu_stride_ - 1))) & (count - 1);
+}
+
+// The lock is left to the caller, which clang can't follow through an index.
+std::uint32_t ShardedWheel::lock_picked() TW_NO_THREAD_SAFETY_ANALYSIS {
+  std::uint32_t id = pick();
+  if (shards() != max_shards_) [[unlikely]] {
+    if (shards_[0]->lock.try_lock()) return 0;
+    grow();
+    id = pick();
+  }
+  shards_[id]->lock.lock();
+  return id;
+}
+
+std::uint32_t ShardedWheel::insert(WheelNode& node, Instant now) TW_NO_THREAD_SAFETY_ANALYSIS {
+  const std::uint32_t id = lock_picked();
+  WheelShard& picked = *shards_[id];
+  picked.wheel.insert(node, now);
+  picked.lock.unlock();
+  return id;
+}
+
+void ShardedWheel::remove(WheelNode& node, std::uint32_t shard_id) {
+  WheelShard& listed_in = shard(shard_id);
+  MutexLock lock(listed_in.lock);
+  listed_in.wheel.remove(node);
+}
+
+std::uint32_t ShardedWheel::detach_expired(Instant dirtied_before, Instant now) {
+  const std::int64_t last_poll_ns = last_poll_ns_.exchange(now.ns, std::memory_order_relaxed);
+  const bool set_back = last_poll_ns > now.ns && static_cast<std::uint64_t>(last_poll_ns) -
+                                                         static_cast<std::uint64_t>(now.ns) >
+                                                     static_cast<std::uint64_t>(options_.wheel.late_reading.ns);
+  std::uint32_t detached = 0;
+  for (std::uint32_t id = 0, count = shards(); id < count; ++id) {
+    WheelShard& visited = shard(id);
+    const Instant oldest_here = visited.hint.oldest();
+    if (oldest_here == Instant::max()) continue;
+    // A slot that begins in the future can only be seen after the clock was set back.
+    const bool look = set_back || oldest_here > now || slot_is_due(oldest_here, options_.wheel.slot, dirtied_before);
+    if (!look) continue;
+    MutexLock lock(visited.lock);
+    detached += visited.wheel.detach_expired(dirtied_before, now);
+  }
+  return detached;
+}
+
+bool ShardedWheel::detach_oldest() {
+  const std::uint32_t count = shards();
+  // Oldest hint first; a shard whose oldest is on the ready queue already or in a sync set may have nothing
+  // else, then the next one is asked: at most one pass over the shards.
+  std::array<std::pair<Instant, std::uint32_t>, kMaxWheelShards> order;
+  std::uint32_t candidates = 0;
+  for (std::uint32_t id = 0; id < count; ++id) {
+    const Instant oldest_here = shard(id).hint.oldest();
+    if (oldest_here != Instant::max()) order[candidates++] = {oldest_here, id};
+  }
+  std::sort(order.begin(), order.begin() + candidates);
+  for (std::uint32_t i = 0; i < candidates; ++i) {
+    WheelShard& visited = shard(order[i].second);
+    MutexLock lock(visited.lock);
+    if (visited.wheel.detach_oldest()) return true;
+  }
+  return false;
+}
+
+std::size_t ShardedWheel::claim(std::span<WheelNode*> out, std::uint32_t& cursor, Instant dirtied_before) {
+  const std::uint32_t count = shards();
+  for (std::uint32_t i = 0; i < count; ++i, ++cursor) {
+    WheelShard& visited = shard(cursor & (count - 1));
+    if (!slot_is_due(visited.hint.oldest(), options_.wheel.slot, dirtied_before)) continue;
+    MutexLock lock(visited.lock);
+    if (const std::size_t claimed = visited.wheel.claim(out, dirtied_before); claimed != 0) return claimed;
+  }
+  return 0;
+}
+
+// Two locks of one class, ordered by wheel id and shard id: clang sees no order between them.
+std::size_t ShardedWheel::move_between(ShardedWheel& from, std::uint32_t from_shard, ShardedWheel& to,
+                                       std::uint32_t to_shard, Instant now) TW_NO_THREAD_SAFETY_ANALYSIS {
+  WheelShard* source = &from.shard(from_shard);
+  WheelShard* target = &to.shard(to_shard);
+  if (source == target) return 0;
+  TW_ASSERT(&from == &to || from.options_.id != to.options_.id, "two sharded wheels of one id have no lock order");
+  const bool source_first = std::pair(from.options_.id, from_shard) < std::pair(to.options_.id, to_shard);
+  MutexLock first(source_first ? source->lock : target->lock);
+  MutexLock second(source_first ? target->lock : source->lock);
+  return source->wheel.move_some(target->wheel, kMaxClaim, now);
+}
+
+// ---- sync ----
+
+void ShardedWheel::take_all(SyncCut& cut) {
+  for (std::uint32_t id = 0, count = shards(); id < count; ++id) {
+    WheelShard& visited = shard(id);
+    if (visited.hint.oldest() == Instant::max()) continue;
+    MutexLock lock(visited.lock);
+    cut.sets_[id] = visited.wheel.take_all();
+  }
+}
+
+std::size_t ShardedWheel::SyncCut::claim(std::span<WheelNode*> out) {
+  for (; cursor_ < sets_.size(); ++cursor_) {
+    SyncSet* set = sets_[cursor_];
+    if (set == nullptr) continue;
+    WheelShard& visited = wheel_.shard(cursor_);
+    MutexLock lock(visited.lock);
+    if (const std::size_t claimed = visited.wheel.claim_from(*set, out); claimed != 0) return claimed;
+    visited.wheel.put_back(set);  // nothing is left in it
+    sets_[cursor_] = nullptr;
+  }
+  return 0;
+}
+
+ShardedWheel::SyncCut::~SyncCut() {
+  for (std::uint32_t id = 0; id < sets_.size(); ++id) {
+    if (sets_[id] == nullptr) continue;
+    WheelShard& visited = wheel_.shard(id);
+    MutexLock lock(visited.lock);
+    visited.wheel.put_back(sets_[id]);
+  }
+}
+
+// ---- what is there ----
+
+Instant ShardedWheel::oldest() const {
+  Instant result = Instant::max();
+  for (std::uint32_t id = 0, count = shards(); id < count; ++id) {
+    result = std::min(result, shard(id).hint.oldest());
+  }
+  return result;
+}
+
+std::uint64_t ShardedWheel::listed() const {
+  std::uint64_t total = 0;
+  for (std::uint32_t id = 0, count = shards(); id < count; ++id) {
+    WheelShard& visited = *shards_[id];
+    MutexLock lock(visited.lock);
+    total += visited.wheel.listed();
+  }
+  return total;
+}
+
+WheelStats ShardedWheel::stats() const {
+  WheelStats total;
+  for (std::uint32_t id = 0, count = shards(); id < count; ++id) {
+    WheelShard& visited = *shards_[id];
+    MutexLock lock(visited.lock);
+    total += visited.wheel.stats();
+  }
+  return total;
+}
+
+void ShardedWheel::trim() {
+  for (std::uint32_t id = 0, count = shards(); id < count; ++id) {
+    WheelShard& visited = shard(id);
+    MutexLock lock(visited.lock);
+    visited.wheel.trim();
+  }
+}
+
+void ShardedWheel::check_invariants() const {
+  for (std::uint32_t id = 0, count = shards(); id < count; ++id) {
+    WheelShard& visited = *shards_[id];
+    MutexLock lock(visited.lock);
+    visited.wheel.check_invariants();
+  }
+}
+
+}  // namespace tidewheel

@@ -1,0 +1,119 @@
+// timerwheel/sharded_wheel.h: a wheel that many threads insert into: shards with a lock each.
+// Owns:      its shards. Shard 0 is there from the start, the others from the first contention (or at once).
+// Threads:   every method is thread-safe. Who needs more than one step under a lock takes shard(i).lock and
+//            uses shard(i).wheel.
+// Locks:     WheelShard::lock, rank kListShard; two at a time only in move_between, ordered by id. growth_
+//            (same class) is taken alone.
+// Errors:    none.
+// Invariant: an element belongs to the lock of the shard that listed it; its owner keeps that id while it is
+//            listed. Shard ids stay valid for ever: shards are added, never taken away.
+//
+// Why so many shards: in user space a holder is preempted, and with one shard per CPU each preemption makes
+// the next thread on that CPU wait for a whole time slice. docs/decisions/wheel-shards.md
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/sync.h"
+#include "timerwheel/wheel.h"
+
+namespace tidewheel {
+
+inline constexpr std::uint32_t kMaxWheelShards = 128;
+// A power of two, at least 16 and at least 4 per CPU.
+std::uint32_t default_wheel_shards();
+
+struct alignas(kCacheLine) WheelShard {
+  WheelShard(const WheelOptions& options, LockClass& lock_class) : lock(lock_class), wheel(options, hint) {}
+
+  WheelHint hint;  // its own line: read without the lock
+  alignas(kCacheLine) Mutex lock TW_ACQUIRED_AFTER(kRankMapping) TW_ACQUIRED_BEFORE(kRankRetry);
+  Wheel wheel TW_GUARDED_BY(lock);
+};
+
+struct ShardedWheelOptions {
+  WheelOptions wheel;
+  std::uint32_t shards = 0;          // a power of two up to kMaxWheelShards; 0: default_wheel_shards()
+  bool grow_when_contended = false;  // begin with one shard: for programs with many wheels
+  std::uint32_t id = 0;              // orders the locks of two sharded wheels in move_between
+  LockClass* lock_class = nullptr;   // null: one named "wheel_shard"
+};
+
+class ShardedWheel {
+ public:
+  explicit ShardedWheel(const ShardedWheelOptions& options);
+  ShardedWheel(const ShardedWheel&) = delete;
+  ShardedWheel& operator=(const ShardedWheel&) = delete;
+
+  // ---- shards ----
+  // How many there are now, and will be at most.
+  std::uint32_t shards() const { return active_.load(std::memory_order_acquire); }
+  std::uint32_t max_shards() const { return max_shards_; }
+  WheelShard& shard(std::uint32_t id) { return *shards_[id]; }
+  const WheelShard& shard(std::uint32_t id) const { return *shards_[id]; }
+  // The shard for an insert from here: by current CPU, then by thread, so that threads which share a CPU
+  // (one of them perhaps preempted while it holds a lock) use different ones.
+  std::uint32_t pick() const;
+  // Locks the picked shard and answers its id; the first time that is contended, the others are made.
+  // The caller unlocks shard(id).lock.
+  std::uint32_t lock_picked();
+
+  // ---- one step each ----
+  std::uint32_t insert(WheelNode& node, Instant now);  // answers the shard
+  void remove(WheelNode& node, std::uint32_t shard);
+  std::uint32_t detach_expired(Instant dirtied_before, Instant now);  // answers the buckets detached
+  bool detach_oldest();  // the oldest slot of the shard whose hint is the oldest
+  // Claims from the ready queues, shard by shard from `cursor` on (kept by the caller between calls).
+  std::size_t claim(std::span<WheelNode*> out, std::uint32_t& cursor, Instant dirtied_before = Instant::max());
+  // Moves up to kMaxClaim nodes from one shard to another (of this or another sharded wheel), both locks
+  // held: an element is never on no list.
+  static std::size_t move_between(ShardedWheel& from, std::uint32_t from_shard, ShardedWheel& to,
+                                  std::uint32_t to_shard, Instant now);
+
+  // ---- sync ----
+  // All that was listed in every shard at the call: one set per shard that had something.
+  class SyncCut {
+   public:
+    explicit SyncCut(ShardedWheel& wheel) : wheel_(wheel) {}
+    ~SyncCut();  // puts back what was not claimed
+    SyncCut(const SyncCut&) = delete;
+    SyncCut& operator=(const SyncCut&) = delete;
+    std::size_t claim(std::span<WheelNode*> out);
+    // Null: the shard had nothing.
+    SyncSet* set_of(std::uint32_t shard) const { return sets_[shard]; }
+
+   private:
+    friend class ShardedWheel;
+    ShardedWheel& wheel_;
+    std::array<SyncSet*, kMaxWheelShards> sets_{};
+    std::uint32_t cursor_ = 0;
+  };
+  void take_all(SyncCut& cut);
+
+  // ---- what is there ----
+  Instant oldest() const;  // over the hints: no lock, one load a shard
+  std::uint64_t listed() const;
+  WheelStats stats() const;
+  void trim();  // what idle shards keep
+  void check_invariants() const;
+
+ private:
+  void grow();
+
+  const ShardedWheelOptions options_;
+  LockClass& lock_class_;
+  const std::uint32_t max_shards_;
+  const std::uint32_t cpu_stride_;  // shards per CPU, a power of two
+  // Filled up to active_; release in grow() pairs with acquire in shards(): who sees the count sees them.
+  std::array<std::unique_ptr<WheelShard>, kMaxWheelShards> shards_;
+  Atomic<std::uint32_t> active_{1};
+  // The flusher's last `now`: an earlier one shows a clock set back to shards that nobody inserts into.
+  // Relaxed: flushers only compare it with their own reading.
+  Atomic<std::int64_t> last_poll_ns_{INT64_MIN};
+  Mutex growth_;
+};
+
+}  // namespace tidewheel

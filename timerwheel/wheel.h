@@ -1,0 +1,225 @@
+// timerwheel/wheel.h: one shard of a time wheel: "what was stamped at or before T?", "what is oldest?".
+// Owns:      its rings, buckets and sync sets; never an element.
+// Threads:   the holder of the shard's lock alone; only WheelHint is read without it.
+// Locks:     none of its own. No hold looks at more elements than it claims (<= kMaxClaim); no callbacks.
+// Units:     nanoseconds of the caller's clock; slot number = stamp >> log2(width).
+// Errors:    none; where a pool must grow and memory is out, the program ends.
+// Invariant: (1) a listed element is on exactly one bucket: of the ring, of `ancient` (its slot has left
+//            the ring's window), of `ready` (detached, not yet claimed), or of an open SyncSet;
+//            (2) stamp <= the shard's last; (3) every bucket that is filed is non-empty, so that the
+//            oldest is known exactly to the slot; (4) WheelHint says so before the lock is dropped.
+//
+//                     head comes round
+//   insert --> ring --------------------> ancient      detach_expired: slots that end at or before the
+//               |   \                        |         cut-off; detach_oldest: one slot
+//      take_all |    +---- detach_* ---------+--> ready --claim (<= 32)--> the flusher
+//               v                                   ^
+//            SyncSet --claim_from--> flusher        |
+//               +----------- put_back --------------+
+//
+// The slot that straddles a cut-off stays: nothing comes early, and late by at most one slot.
+// Details and costs: docs/timer-wheel.md.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/config.h"
+#include "base/time.h"
+#include "timerwheel/bucket.h"
+#include "timerwheel/bucket_queue.h"
+#include "timerwheel/slot_ring.h"
+
+namespace tidewheel {
+
+struct WheelOptions {
+  std::uint32_t slots = 512;     // a power of two, 8 to 4096; the window is slots * slot
+  Duration slot = {1LL << 27};   // a power of two, 2^10 to 2^40 ns
+  // `now` this far behind the shard's last comes from a thread that was preempted between reading the
+  // clock and taking the lock; further behind, the clock was set back. At least one slot is taken.
+  // docs/decisions/wheel-clock-steps.md
+  Duration late_reading = {1LL << 30};
+};
+
+struct WheelStats {
+  std::uint64_t inserts = 0;
+  std::uint64_t removals = 0;          // taken out one by one, or moved to another wheel
+  std::uint64_t claimed = 0;
+  std::uint64_t detached_buckets = 0;  // ring or ancient -> ready
+  std::uint64_t aged_buckets = 0;      // the head came round to them: ring -> ancient
+  std::uint64_t sync_sets = 0;
+  std::uint64_t clock_steps = 0;       // backwards, by more than late_reading
+  std::uint64_t max_elements_per_hold = 0;
+  std::uint64_t elements_under_lock() const { return inserts + removals + claimed; }
+  WheelStats& operator+=(const WheelStats& other);
+};
+
+// Start of the slot of the oldest element listed, readable without the lock: Instant::max() when nothing is,
+// Instant::min() when something counts as due at once. Its own line: written when the oldest slot changes.
+struct alignas(kCacheLine) WheelHint {
+  Instant oldest() const { return Instant{oldest_ns.load(std::memory_order_acquire)}; }
+  // Release in Wheel::publish, under the shard lock, pairs with acquire in oldest(): who sees a shard
+  // non-empty sees it so when it takes the lock. What was listed before the reader began (ordered by
+  // whatever made it know) is seen; what is being listed meanwhile may be missed until the next look.
+  Atomic<std::int64_t> oldest_ns{INT64_MAX};
+};
+
+inline constexpr std::size_t kMaxClaim = 32;  // elements per hold: each is likely a cache miss
+
+class Wheel;
+
+// All that a wheel held at one moment. Its elements still belong to the shard: they can be removed, and
+// what is not claimed is put back in front.
+class SyncSet {
+ public:
+  explicit SyncSet(std::uint32_t slots) : ring_(std::make_unique<SlotRing>(slots)) {}
+
+ private:
+  friend class Wheel;
+  std::unique_ptr<SlotRing> ring_;
+  BucketQueue ancient_;
+  BucketQueue ready_;
+  std::int64_t head_slot_ = 0;
+  std::uint64_t clock_steps_ = 0;
+};
+
+class Wheel {
+ public:
+  Wheel(const WheelOptions& options, WheelHint& hint);
+  ~Wheel();  // asserts that nothing is listed
+  Wheel(const Wheel&) = delete;
+  Wheel& operator=(const Wheel&) = delete;
+
+  // ---- writers ----
+  // Lists a node with the stamp max(now, the shard's last). Double insert asserts.
+  void insert(WheelNode& node, Instant now) noexcept;
+  // Lists a node under an old stamp, in its own slot: O(1) within the window, O(log slots) before it.
+  // A stamp beyond max(now, the shard's last) is cut to that.
+  void insert_at(WheelNode& node, Instant stamp, Instant now) noexcept;
+  // O(1) wherever the node is listed; O(log n) when that empties a bucket that is off the ring.
+  void remove(WheelNode& node) noexcept;
+
+  // ---- flushers ----
+  // Moves every slot that ends at or before dirtied_before to the ready queue: pointers only. Answers how
+  // many. `now` shows a clock that was set back although nobody inserts.
+  std::uint32_t detach_expired(Instant dirtied_before, Instant now) noexcept;
+  // Moves the oldest slot of ring and ancient to the ready queue; false when there is none.
+  bool detach_oldest() noexcept;
+  // Takes up to min(out.size(), kMaxClaim) nodes off the ready queue, oldest slot first, of slots that end
+  // at or before dirtied_before. They are unlinked and keep their stamps. 0: nothing (more) is ready.
+  std::size_t claim(std::span<WheelNode*> out, Instant dirtied_before = Instant::max()) noexcept;
+  // Lists a claimed node again at its place in the ready queue (in front, when it is the oldest).
+  void requeue_front(WheelNode& node) noexcept;
+  bool has_ready() const { return !ready_.empty(); }
+
+  // ---- sync ----
+  // Everything listed now, in O(1); the wheel goes on with an empty ring. Several sets may be open.
+  SyncSet* take_all();
+  // As claim(), from the set, oldest slot first. 0: nothing is left in it.
+  std::size_t claim_from(SyncSet& set, std::span<WheelNode*> out) noexcept;
+  // Lists a node in an open set: it was dirty before the set was taken and comes back from a batch.
+  void append(SyncSet& set, WheelNode& node) noexcept;
+  // Ends a set: what was not claimed goes to the ready queue, each slot in its place. At most one step a
+  // slot, no element touched.
+  void put_back(SyncSet* set) noexcept;
+
+  // ---- both ----
+  // Moves up to min(max, kMaxClaim) nodes, oldest first, stamps kept, to another wheel whose lock is
+  // held too. Nodes of open sync sets stay: that work is under way. Answers how many.
+  std::size_t move_some(Wheel& to, std::size_t max, Instant now) noexcept;
+  // Lets time pass: advances the head, notices a clock that was set back.
+  void observe(Instant now) noexcept;
+  // Start of the oldest slot listed (Instant::max(): none; Instant::min(): due at once).
+  Instant oldest() const { return instant_of(oldest_key_); }
+  std::uint64_t listed() const { return stats_.inserts - stats_.removals - stats_.claimed; }
+  WheelStats stats() const { return stats_; }
+  Duration slot_width() const { return Duration{1LL << shift_}; }
+  // Gives all memory back if nothing is listed and no set is open; true if so. For idle contexts.
+  bool trim();
+  void check_invariants() const;  // walks everything; for tests
+
+ private:
+  static constexpr std::int64_t kNoKey = BucketQueue::kNoKey;
+  enum class Place : std::uint8_t { kReady, kAncient, kRing };
+
+  std::int64_t slot_of(Instant t) const { return t.ns >> shift_; }
+  std::int64_t last_ns_of(std::int64_t slot) const {
+    return static_cast<std::int64_t>((static_cast<std::uint64_t>(slot) << shift_) | width_mask());
+  }
+  std::uint64_t width_mask() const { return (1ULL << shift_) - 1; }
+  // The youngest slot that ends at or before t.
+  std::int64_t last_due_slot(Instant t) const {
+    return t == Instant::max() ? kNoKey - 1 : ((t.ns + 1) >> shift_) - 1;
+  }
+  Instant instant_of(std::int64_t key) const;
+  std::uint32_t index_of(std::int64_t slot) const {
+    return static_cast<std::uint32_t>(slot) & (options_.slots - 1);
+  }
+  bool in_window(std::int64_t slot) const {
+    return static_cast<std::uint64_t>(head_slot_ - slot) < options_.slots;
+  }
+
+  Instant arrive(Instant now) noexcept;
+  void start(Instant now);
+  void advance(Instant now) noexcept;
+  void step_back(Instant now) noexcept;
+  void slot_filled(std::uint32_t index, std::int64_t slot) noexcept;
+  void bucket_emptied(Bucket* bucket, std::int64_t slot) noexcept;
+  bool forget_empty(SlotRing& ring, BucketQueue& ancient, BucketQueue& ready, std::int64_t head_slot,
+                    Bucket* bucket, std::int64_t slot) noexcept;
+  void file(BucketQueue& queue, WheelNode& node) noexcept;
+  void push(BucketQueue& queue, std::int64_t key, Bucket* bucket) noexcept;
+  Bucket* detach_from_ring(std::uint32_t index) noexcept;
+  static std::int64_t oldest_in_ring(const SlotRing& ring, std::int64_t head_slot);
+  std::int64_t oldest_in(const SyncSet& set) const;
+  void overdue(BucketQueue& from, BucketQueue& to) noexcept;
+  void find_oldest() noexcept;
+  void publish(std::int64_t key) noexcept;
+  void note_hold(std::uint64_t elements) {
+    if (elements > stats_.max_elements_per_hold) stats_.max_elements_per_hold = elements;
+  }
+
+  // ---- what an insert or removal reads and writes: one or two lines beside the lock's ----
+  std::int64_t last_ns_ = 0;
+  std::int64_t head_last_ns_ = 0;   // last nanosecond of the head slot
+  Bucket* current_ = nullptr;       // the head slot's bucket, once something came
+  std::int64_t head_slot_ = 0;
+  std::int64_t oldest_key_ = kNoKey;
+  std::uint32_t shift_;
+  WheelStats stats_;
+  std::unique_ptr<SlotRing> ring_;  // made at the first insert
+  // ---- colder ----
+  BucketQueue ready_;
+  BucketQueue ancient_;
+  BucketPool pool_;
+  WheelHint& hint_;
+  const WheelOptions options_;
+  const std::uint64_t late_reading_ns_;
+  std::vector<std::unique_ptr<SyncSet>> open_sets_;
+  std::unique_ptr<SyncSet> spare_set_;  // so that a sync allocates nothing after the first
+};
+
+inline void Wheel::insert(WheelNode& node, Instant now) noexcept {
+  TW_ASSERT(!node.hook.is_linked(), "an element is inserted twice");
+  if (now.ns >= last_ns_ && now.ns <= head_last_ns_ && current_ != nullptr) [[likely]] {
+    last_ns_ = now.ns;
+  } else {
+    now = arrive(now);
+  }
+  node.stamp = now;
+  const bool first = current_->empty();
+  current_->link_back(node);
+  ++stats_.inserts;
+  if (first) slot_filled(index_of(head_slot_), head_slot_);
+}
+
+inline void Wheel::remove(WheelNode& node) noexcept {
+  TW_ASSERT(node.hook.is_linked(), "an element is removed that is not listed");
+  ++stats_.removals;
+  if (Bucket* emptied = Bucket::unlink(node); emptied != nullptr) bucket_emptied(emptied, slot_of(node.stamp));
+}
+
+}  // namespace tidewheel

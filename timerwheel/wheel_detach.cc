@@ -1,0 +1,238 @@
+// The flushers' half of the wheel: buckets are detached, claimed, taken by a sync, put back.
+#include <algorithm>
+
+#include "timerwheel/wheel.h"
+
+namespace tidewheel {
+
+std::uint32_t Wheel::detach_expired(Instant dirtied_before, Instant now) noexcept {
+  if (listed() == 0) return 0;
+  observe(now);
+  const std::int64_t due = last_due_slot(dirtied_before);
+  std::uint32_t detached = 0;
+  while (!ancient_.empty() && ancient_.front_key() <= due) {
+    const std::int64_t key = ancient_.front_key();
+    push(ready_, key, ancient_.pop_front());
+    ++detached;
+  }
+  const std::int64_t oldest = head_slot_ - options_.slots + 1;
+  const std::uint32_t begin = index_of(oldest);
+  while (true) {
+    const std::uint32_t index = ring_->first_from(begin);
+    if (index == SlotRing::kNone) break;
+    const std::int64_t slot = oldest + ((index - begin) & (options_.slots - 1));
+    if (slot > due) break;
+    push(ready_, slot, detach_from_ring(index));
+    ++detached;
+  }
+  stats_.detached_buckets += detached;
+  return detached;
+}
+
+bool Wheel::detach_oldest() noexcept {
+  if (ring_ == nullptr) return false;
+  const std::int64_t in_ring = oldest_in_ring(*ring_, head_slot_);
+  const std::int64_t in_ancient = ancient_.front_key();
+  if (in_ring == kNoKey && in_ancient == kNoKey) return false;
+  if (in_ancient <= in_ring) {
+    push(ready_, in_ancient, ancient_.pop_front());
+  } else {
+    push(ready_, in_ring, detach_from_ring(index_of(in_ring)));
+  }
+  ++stats_.detached_buckets;
+  return true;
+}
+
+std::size_t Wheel::claim(std::span<WheelNode*> out, Instant dirtied_before) noexcept {
+  const std::size_t wanted = std::min(out.size(), kMaxClaim);
+  const std::int64_t due = last_due_slot(dirtied_before);
+  std::size_t claimed = 0;
+  while (claimed < wanted && ready_.front_key() <= due) {
+    Bucket* bucket = ready_.front();
+    do {
+      WheelNode& node = bucket->front();
+      Bucket::unlink(node);
+      out[claimed++] = &node;
+    } while (claimed < wanted && !bucket->empty());
+    if (bucket->empty()) pool_.give(ready_.pop_front());
+  }
+  stats_.claimed += claimed;
+  note_hold(claimed);
+  if (claimed != 0) find_oldest();
+  return claimed;
+}
+
+void Wheel::requeue_front(WheelNode& node) noexcept {
+  TW_ASSERT(!node.hook.is_linked(), "an element is inserted twice");
+  if (ring_ == nullptr) start(node.stamp);  // trimmed while the element was claimed
+  node.stamp = Instant{std::min(node.stamp.ns, last_ns_)};
+  ++stats_.inserts;
+  file(ready_, node);
+}
+
+// ---- sync ----
+
+SyncSet* Wheel::take_all() {
+  std::unique_ptr<SyncSet> set = std::move(spare_set_);
+  if (set == nullptr) set = std::make_unique<SyncSet>(options_.slots);
+  if (ring_ != nullptr) set->ring_.swap(ring_);
+  set->ready_.swap(ready_);
+  set->ancient_.swap(ancient_);
+  set->head_slot_ = head_slot_;
+  set->clock_steps_ = stats_.clock_steps;
+  current_ = nullptr;
+  ++stats_.sync_sets;
+  open_sets_.push_back(std::move(set));
+  return open_sets_.back().get();
+}
+
+std::size_t Wheel::claim_from(SyncSet& set, std::span<WheelNode*> out) noexcept {
+  const std::size_t wanted = std::min(out.size(), kMaxClaim);
+  std::size_t claimed = 0;
+  while (claimed < wanted) {
+    const std::int64_t in_ring = oldest_in_ring(*set.ring_, set.head_slot_);
+    const std::int64_t in_ready = set.ready_.front_key();
+    const std::int64_t in_ancient = set.ancient_.front_key();
+    const std::int64_t key = std::min({in_ring, in_ready, in_ancient});
+    if (key == kNoKey) break;
+    const Place place = key == in_ready ? Place::kReady : key == in_ancient ? Place::kAncient : Place::kRing;
+    Bucket* bucket = place == Place::kReady     ? set.ready_.front()
+                     : place == Place::kAncient ? set.ancient_.front()
+                                                : set.ring_->bucket(index_of(key));
+    do {
+      WheelNode& node = bucket->front();
+      Bucket::unlink(node);
+      out[claimed++] = &node;
+    } while (claimed < wanted && !bucket->empty());
+    if (!bucket->empty()) break;
+    switch (place) {
+      case Place::kReady: pool_.give(set.ready_.pop_front()); break;
+      case Place::kAncient: pool_.give(set.ancient_.pop_front()); break;
+      case Place::kRing: set.ring_->clear(index_of(key)); break;
+    }
+  }
+  stats_.claimed += claimed;
+  note_hold(claimed);
+  if (claimed != 0) find_oldest();
+  return claimed;
+}
+
+void Wheel::append(SyncSet& set, WheelNode& node) noexcept {
+  TW_ASSERT(!node.hook.is_linked(), "an element is inserted twice");
+  if (ring_ == nullptr) start(node.stamp);  // trimmed while the element was claimed
+  node.stamp = Instant{std::min(node.stamp.ns, last_ns_)};
+  ++stats_.inserts;
+  file(set.ready_, node);
+}
+
+void Wheel::put_back(SyncSet* set) noexcept {
+  const auto at = std::find_if(open_sets_.begin(), open_sets_.end(),
+                               [set](const std::unique_ptr<SyncSet>& open) { return open.get() == set; });
+  TW_ASSERT(at != open_sets_.end(), "a sync set is put back to a wheel that did not make it");
+  const bool stepped = set->clock_steps_ != stats_.clock_steps;
+  const auto key_of = [stepped](std::int64_t key) { return stepped ? BucketQueue::overdue_key(key) : key; };
+  for (BucketQueue* queue : {&set->ready_, &set->ancient_}) {
+    while (!queue->empty()) {
+      const std::int64_t key = key_of(queue->front_key());
+      push(ready_, key, queue->pop_front());
+    }
+  }
+  SlotRing& ring = *set->ring_;
+  const std::int64_t oldest = set->head_slot_ - options_.slots + 1;
+  for (std::uint32_t age = 0; age < options_.slots; ++age) {
+    const std::uint32_t index = index_of(oldest + age);
+    Bucket* bucket = ring.bucket(index);
+    if (bucket == nullptr) continue;
+    ring.bucket(index) = nullptr;
+    if (ring.occupied(index)) {
+      ring.clear(index);
+      push(ready_, key_of(oldest + age), bucket);
+    } else {
+      pool_.give(bucket);
+    }
+  }
+  if (spare_set_ == nullptr) spare_set_ = std::move(*at);
+  open_sets_.erase(at);
+  find_oldest();
+}
+
+// ---- moves, memory, checks ----
+
+std::size_t Wheel::move_some(Wheel& to, std::size_t max, Instant now) noexcept {
+  const std::size_t wanted = std::min(max, kMaxClaim);
+  std::size_t moved = 0;
+  while (moved < wanted) {
+    if (ready_.empty() && !detach_oldest()) break;
+    Bucket* bucket = ready_.front();
+    WheelNode& node = bucket->front();
+    if (Bucket::unlink(node) != nullptr) pool_.give(ready_.pop_front());
+    ++stats_.removals;
+    to.insert_at(node, node.stamp, now);
+    ++moved;
+  }
+  note_hold(moved);
+  to.note_hold(moved);
+  find_oldest();
+  return moved;
+}
+
+bool Wheel::trim() {
+  if (listed() != 0 || !open_sets_.empty()) return false;
+  current_ = nullptr;
+  spare_set_.reset();
+  if (ring_ != nullptr) {
+    for (std::uint32_t index = 0; index < options_.slots; ++index) {
+      if (Bucket* bucket = ring_->bucket(index); bucket != nullptr) pool_.give(bucket);
+    }
+    ring_.reset();
+  }
+  ready_.release_memory();
+  ancient_.release_memory();
+  pool_.trim();
+  return true;
+}
+
+void Wheel::check_invariants() const {
+  std::uint64_t seen = 0;
+  std::int64_t oldest = kNoKey;
+  const auto check_queue = [&](const BucketQueue& queue) {
+    queue.check_invariants();
+    oldest = std::min(oldest, queue.front_key());
+    queue.for_each([&](std::int64_t key, const Bucket& bucket) {
+      bucket.for_each([&](const WheelNode& node) {
+        ++seen;
+        const std::int64_t slot = slot_of(node.stamp);
+        TW_ASSERT(key == slot || key == BucketQueue::overdue_key(slot), "an element under a foreign key");
+      });
+    });
+  };
+  const auto check_ring = [&](const SlotRing& ring, std::int64_t head_slot) {
+    TW_ASSERT(ring.consistent(), "a ring's summary differs from its bitmap");
+    for (std::uint32_t age = 0; age < ring.slots(); ++age) {
+      const std::int64_t slot = head_slot - age;
+      const std::uint32_t index = index_of(slot);
+      const Bucket* bucket = ring.bucket(index);
+      const bool full = bucket != nullptr && !bucket->empty();
+      TW_ASSERT(full == ring.occupied(index), "an occupied bit is wrong");
+      if (!full) continue;
+      oldest = std::min(oldest, slot);
+      bucket->for_each([&](const WheelNode& node) {
+        ++seen;
+        TW_ASSERT(slot_of(node.stamp) == slot, "an element in a foreign slot");
+      });
+    }
+  };
+  check_queue(ready_);
+  check_queue(ancient_);
+  if (ring_ != nullptr) check_ring(*ring_, head_slot_);
+  for (const auto& set : open_sets_) {
+    check_queue(set->ready_);
+    check_queue(set->ancient_);
+    check_ring(*set->ring_, set->head_slot_);
+  }
+  TW_ASSERT(seen == listed(), "elements found differ from elements counted");
+  TW_ASSERT(oldest == oldest_key_, "the oldest slot is wrong");
+  TW_ASSERT(hint_.oldest() == instant_of(oldest), "the hint is wrong");
+}
+
+}  // namespace tidewheel
