@@ -18,13 +18,6 @@ std::uint32_t shards_from(std::uint32_t asked) {
   return shards;
 }
 
-// Does a slot that begins at `start` end at or before the cut-off?
-bool slot_is_due(Instant start, Duration width, Instant cutoff) {
-  if (start == Instant::max()) return false;
-  return start <= cutoff && static_cast<std::uint64_t>(cutoff.ns) - static_cast<std::uint64_t>(start.ns) >=
-                                static_cast<std::uint64_t>(width.ns) - 1;
-}
-
 }  // namespace
 
 std::uint32_t default_wheel_shards() {
@@ -39,6 +32,13 @@ ShardedWheel::ShardedWheel(const ShardedWheelOptions& options)
       growth_(lock_class_) {
   shards_[0] = std::make_unique<WheelShard>(options_.wheel, lock_class_);
   if (!options_.grow_when_contended) grow();
+}
+
+// Does a slot that begins at `start` end at or before the cut-off?
+bool ShardedWheel::slot_is_due(Instant start, Duration width, Instant cutoff) {
+  if (start == Instant::max()) return false;
+  return start <= cutoff && static_cast<std::uint64_t>(cutoff.ns) - static_cast<std::uint64_t>(start.ns) >=
+                                static_cast<std::uint64_t>(width.ns) - 1;
 }
 
 void ShardedWheel::grow() {
@@ -66,20 +66,6 @@ std::uint32_t ShardedWheel::lock_picked() TW_NO_THREAD_SAFETY_ANALYSIS {
   }
   shards_[id]->lock.lock();
   return id;
-}
-
-std::uint32_t ShardedWheel::insert(WheelNode& node, Instant now) TW_NO_THREAD_SAFETY_ANALYSIS {
-  const std::uint32_t id = lock_picked();
-  WheelShard& picked = *shards_[id];
-  picked.wheel.insert(node, now);
-  picked.lock.unlock();
-  return id;
-}
-
-void ShardedWheel::remove(WheelNode& node, std::uint32_t shard_id) {
-  WheelShard& listed_in = shard(shard_id);
-  MutexLock lock(listed_in.lock);
-  listed_in.wheel.remove(node);
 }
 
 std::uint32_t ShardedWheel::detach_expired(Instant dirtied_before, Instant now) {
@@ -120,30 +106,6 @@ bool ShardedWheel::detach_oldest() {
   return false;
 }
 
-std::size_t ShardedWheel::claim(std::span<WheelNode*> out, std::uint32_t& cursor, Instant dirtied_before) {
-  const std::uint32_t count = shards();
-  for (std::uint32_t i = 0; i < count; ++i, ++cursor) {
-    WheelShard& visited = shard(cursor & (count - 1));
-    if (!slot_is_due(visited.hint.oldest(), options_.wheel.slot, dirtied_before)) continue;
-    MutexLock lock(visited.lock);
-    if (const std::size_t claimed = visited.wheel.claim(out, dirtied_before); claimed != 0) return claimed;
-  }
-  return 0;
-}
-
-// Two locks of one class, ordered by wheel id and shard id: clang sees no order between them.
-std::size_t ShardedWheel::move_between(ShardedWheel& from, std::uint32_t from_shard, ShardedWheel& to,
-                                       std::uint32_t to_shard, Instant now) TW_NO_THREAD_SAFETY_ANALYSIS {
-  WheelShard* source = &from.shard(from_shard);
-  WheelShard* target = &to.shard(to_shard);
-  if (source == target) return 0;
-  TW_ASSERT(&from == &to || from.options_.id != to.options_.id, "two sharded wheels of one id have no lock order");
-  const bool source_first = std::pair(from.options_.id, from_shard) < std::pair(to.options_.id, to_shard);
-  MutexLock first(source_first ? source->lock : target->lock);
-  MutexLock second(source_first ? target->lock : source->lock);
-  return source->wheel.move_some(target->wheel, kMaxClaim, now);
-}
-
 // ---- sync ----
 
 void ShardedWheel::take_all(SyncCut& cut) {
@@ -153,19 +115,6 @@ void ShardedWheel::take_all(SyncCut& cut) {
     MutexLock lock(visited.lock);
     cut.sets_[id] = visited.wheel.take_all();
   }
-}
-
-std::size_t ShardedWheel::SyncCut::claim(std::span<WheelNode*> out) {
-  for (; cursor_ < sets_.size(); ++cursor_) {
-    SyncSet* set = sets_[cursor_];
-    if (set == nullptr) continue;
-    WheelShard& visited = wheel_.shard(cursor_);
-    MutexLock lock(visited.lock);
-    if (const std::size_t claimed = visited.wheel.claim_from(*set, out); claimed != 0) return claimed;
-    visited.wheel.put_back(set);  // nothing is left in it
-    sets_[cursor_] = nullptr;
-  }
-  return 0;
 }
 
 ShardedWheel::SyncCut::~SyncCut() {

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
+#include <utility>
 
 #include "base/sync.h"
 #include "timerwheel/wheel.h"
@@ -61,17 +61,24 @@ class ShardedWheel {
   // The caller unlocks shard(id).lock.
   std::uint32_t lock_picked();
 
-  // ---- one step each ----
-  std::uint32_t insert(WheelNode& node, Instant now);  // answers the shard
-  void remove(WheelNode& node, std::uint32_t shard);
+  // ---- one step each, under one shard's lock ----
+  // The last argument is what the owner does to its element before the lock is dropped: a few stores (which
+  // shard, which phase), so that whoever takes the lock next finds element and wheel in agreement.
+  //   note(shard)   on insert; remove_if asks still_listed() and removes if true; mark(node) on each claimed.
+  template <class Note>
+  std::uint32_t insert(WheelNode& node, Instant now, Note note);
+  template <class StillListed>
+  bool remove_if(WheelNode& node, std::uint32_t shard, StillListed still_listed);
+  // Claims from the ready queues, shard by shard from `cursor` on (kept by the caller between calls).
+  template <class Mark>
+  std::size_t claim(std::span<WheelNode*> out, std::uint32_t& cursor, Instant dirtied_before, Mark mark);
   std::uint32_t detach_expired(Instant dirtied_before, Instant now);  // answers the buckets detached
   bool detach_oldest();  // the oldest slot of the shard whose hint is the oldest
-  // Claims from the ready queues, shard by shard from `cursor` on (kept by the caller between calls).
-  std::size_t claim(std::span<WheelNode*> out, std::uint32_t& cursor, Instant dirtied_before = Instant::max());
   // Moves up to kMaxClaim nodes from one shard to another (of this or another sharded wheel), both locks
-  // held: an element is never on no list.
+  // held: an element is never on no list. Nodes of open sync sets stay. mark(node) on each moved.
+  template <class Mark>
   static std::size_t move_between(ShardedWheel& from, std::uint32_t from_shard, ShardedWheel& to,
-                                  std::uint32_t to_shard, Instant now);
+                                  std::uint32_t to_shard, Instant now, Mark mark);
 
   // ---- sync ----
   // All that was listed in every shard at the call: one set per shard that had something.
@@ -81,9 +88,14 @@ class ShardedWheel {
     ~SyncCut();  // puts back what was not claimed
     SyncCut(const SyncCut&) = delete;
     SyncCut& operator=(const SyncCut&) = delete;
-    std::size_t claim(std::span<WheelNode*> out);
-    // Null: the shard had nothing.
-    SyncSet* set_of(std::uint32_t shard) const { return sets_[shard]; }
+    template <class Mark>
+    std::size_t claim(std::span<WheelNode*> out, Mark mark);  // 0: nothing is left now
+    // The shard's set, to append to: an element that was dirty since before the cut and comes back from a
+    // batch. The caller holds the shard's lock; a shard that had nothing gets its (empty) set now.
+    SyncSet& set_of_locked(std::uint32_t shard) TW_NO_THREAD_SAFETY_ANALYSIS {
+      if (sets_[shard] == nullptr) sets_[shard] = wheel_.shard(shard).wheel.open_set();
+      return *sets_[shard];
+    }
 
    private:
     friend class ShardedWheel;
@@ -101,6 +113,7 @@ class ShardedWheel {
   void check_invariants() const;
 
  private:
+  static bool slot_is_due(Instant start, Duration width, Instant cutoff);
   void grow();
 
   const ShardedWheelOptions options_;
@@ -115,5 +128,71 @@ class ShardedWheel {
   Atomic<std::int64_t> last_poll_ns_{INT64_MIN};
   Mutex growth_;
 };
+
+template <class Note>
+std::uint32_t ShardedWheel::insert(WheelNode& node, Instant now, Note note) TW_NO_THREAD_SAFETY_ANALYSIS {
+  const std::uint32_t id = lock_picked();
+  WheelShard& picked = *shards_[id];
+  picked.wheel.insert(node, now);
+  note(id);
+  picked.lock.unlock();
+  return id;
+}
+
+template <class StillListed>
+bool ShardedWheel::remove_if(WheelNode& node, std::uint32_t shard_id, StillListed still_listed) {
+  WheelShard& listed_in = shard(shard_id);
+  MutexLock lock(listed_in.lock);
+  if (!still_listed()) return false;
+  listed_in.wheel.remove(node);
+  return true;
+}
+
+template <class Mark>
+std::size_t ShardedWheel::claim(std::span<WheelNode*> out, std::uint32_t& cursor, Instant dirtied_before,
+                                Mark mark) {
+  const std::uint32_t count = shards();
+  for (std::uint32_t i = 0; i < count; ++i, ++cursor) {
+    WheelShard& visited = shard(cursor & (count - 1));
+    if (!slot_is_due(visited.hint.oldest(), options_.wheel.slot, dirtied_before)) continue;
+    MutexLock lock(visited.lock);
+    const std::size_t claimed = visited.wheel.claim(out, dirtied_before);
+    for (WheelNode* node : out.first(claimed)) mark(*node);
+    if (claimed != 0) return claimed;
+  }
+  return 0;
+}
+
+// Two locks of one class, ordered by wheel id and shard id: clang sees no order between them.
+template <class Mark>
+std::size_t ShardedWheel::move_between(ShardedWheel& from, std::uint32_t from_shard, ShardedWheel& to,
+                                       std::uint32_t to_shard, Instant now,
+                                       Mark mark) TW_NO_THREAD_SAFETY_ANALYSIS {
+  WheelShard* source = &from.shard(from_shard);
+  WheelShard* target = &to.shard(to_shard);
+  if (source == target) return 0;
+  TW_ASSERT(&from == &to || from.options_.id != to.options_.id, "two sharded wheels of one id have no lock order");
+  const bool source_first = std::pair(from.options_.id, from_shard) < std::pair(to.options_.id, to_shard);
+  MutexLock first(source_first ? source->lock : target->lock);
+  MutexLock second(source_first ? target->lock : source->lock);
+  WheelNode* moved[kMaxClaim];
+  const std::size_t count = source->wheel.move_some(target->wheel, moved, now);
+  for (WheelNode* node : std::span(moved).first(count)) mark(*node);
+  return count;
+}
+
+template <class Mark>
+std::size_t ShardedWheel::SyncCut::claim(std::span<WheelNode*> out, Mark mark) {
+  for (std::uint32_t i = 0; i < sets_.size(); ++i, ++cursor_) {
+    const std::uint32_t id = cursor_ % kMaxWheelShards;
+    if (sets_[id] == nullptr) continue;
+    WheelShard& visited = wheel_.shard(id);
+    MutexLock lock(visited.lock);
+    const std::size_t claimed = visited.wheel.claim_from(*sets_[id], out);
+    for (WheelNode* node : out.first(claimed)) mark(*node);
+    if (claimed != 0) return claimed;
+  }
+  return 0;
+}
 
 }  // namespace tidewheel

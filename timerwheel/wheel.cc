@@ -166,20 +166,21 @@ void Wheel::slot_filled(std::uint32_t index, std::int64_t slot) noexcept {
 // A removal took a bucket's last element. Where the bucket is filed follows from the slot: a bucket holds
 // one slot's elements, except that of an overdue key, which is tried second.
 void Wheel::bucket_emptied(Bucket* bucket, std::int64_t slot) noexcept {
-  bool found = forget_empty(*ring_, ancient_, ready_, head_slot_, bucket, slot);
+  bool found = forget_empty(ring_.get(), ancient_, ready_, head_slot_, bucket, slot);
   for (std::size_t i = 0; !found && i < open_sets_.size(); ++i) {
     SyncSet& set = *open_sets_[i];
-    found = forget_empty(*set.ring_, set.ancient_, set.ready_, set.head_slot_, bucket, slot);
+    found = forget_empty(set.ring_.get(), set.ancient_, set.ready_, set.head_slot_, bucket, slot);
   }
   TW_DASSERT(found, "an emptied bucket is filed nowhere");
   if (oldest_key_ == slot || BucketQueue::is_overdue(oldest_key_)) find_oldest();
 }
 
-bool Wheel::forget_empty(SlotRing& ring, BucketQueue& ancient, BucketQueue& ready, std::int64_t head_slot,
+bool Wheel::forget_empty(SlotRing* ring, BucketQueue& ancient, BucketQueue& ready, std::int64_t head_slot,
                          Bucket* bucket, std::int64_t slot) noexcept {
   const std::uint32_t index = index_of(slot);
-  if (static_cast<std::uint64_t>(head_slot - slot) < options_.slots && ring.bucket(index) == bucket) {
-    ring.clear(index);  // the bucket stays for reuse
+  if (ring != nullptr && static_cast<std::uint64_t>(head_slot - slot) < options_.slots &&
+      ring->bucket(index) == bucket) {
+    ring->clear(index);  // the bucket stays for reuse
     return true;
   }
   const std::int64_t late = BucketQueue::overdue_key(slot);
@@ -203,20 +204,21 @@ Instant Wheel::instant_of(std::int64_t key) const {
   return Instant{static_cast<std::int64_t>(static_cast<std::uint64_t>(key) << shift_)};
 }
 
-std::int64_t Wheel::oldest_in_ring(const SlotRing& ring, std::int64_t head_slot) {
-  const std::int64_t oldest = head_slot - ring.slots() + 1;
-  const std::uint32_t begin = static_cast<std::uint32_t>(oldest) & (ring.slots() - 1);
-  const std::uint32_t index = ring.first_from(begin);
-  return index == SlotRing::kNone ? kNoKey : oldest + ((index - begin) & (ring.slots() - 1));
+std::int64_t Wheel::oldest_in_ring(const SlotRing* ring, std::int64_t head_slot) {
+  if (ring == nullptr) return kNoKey;
+  const std::int64_t oldest = head_slot - ring->slots() + 1;
+  const std::uint32_t begin = static_cast<std::uint32_t>(oldest) & (ring->slots() - 1);
+  const std::uint32_t index = ring->first_from(begin);
+  return index == SlotRing::kNone ? kNoKey : oldest + ((index - begin) & (ring->slots() - 1));
 }
 
 std::int64_t Wheel::oldest_in(const SyncSet& set) const {
-  return std::min({set.ready_.front_key(), set.ancient_.front_key(), oldest_in_ring(*set.ring_, set.head_slot_)});
+  return std::min({set.ready_.front_key(), set.ancient_.front_key(), oldest_in_ring(set.ring_.get(), set.head_slot_)});
 }
 
 void Wheel::find_oldest() noexcept {
   std::int64_t key = std::min(ready_.front_key(), ancient_.front_key());
-  if (ring_ != nullptr) key = std::min(key, oldest_in_ring(*ring_, head_slot_));
+  key = std::min(key, oldest_in_ring(ring_.get(), head_slot_));
   for (const auto& set : open_sets_) key = std::min(key, oldest_in(*set));
   if (key != oldest_key_) publish(key);
 }

@@ -74,12 +74,9 @@ class Wheel;
 // All that a wheel held at one moment. Its elements still belong to the shard: they can be removed, and
 // what is not claimed is put back in front.
 class SyncSet {
- public:
-  explicit SyncSet(std::uint32_t slots) : ring_(std::make_unique<SlotRing>(slots)) {}
-
  private:
   friend class Wheel;
-  std::unique_ptr<SlotRing> ring_;
+  std::unique_ptr<SlotRing> ring_;  // null when the wheel's ring was empty
   BucketQueue ancient_;
   BucketQueue ready_;
   std::int64_t head_slot_ = 0;
@@ -118,6 +115,8 @@ class Wheel {
   // ---- sync ----
   // Everything listed now, in O(1); the wheel goes on with an empty ring. Several sets may be open.
   SyncSet* take_all();
+  // A set with nothing in it, for append(): a shard that had nothing when the sync began.
+  SyncSet* open_set();
   // As claim(), from the set, oldest slot first. 0: nothing is left in it.
   std::size_t claim_from(SyncSet& set, std::span<WheelNode*> out) noexcept;
   // Lists a node in an open set: it was dirty before the set was taken and comes back from a batch.
@@ -127,9 +126,9 @@ class Wheel {
   void put_back(SyncSet* set) noexcept;
 
   // ---- both ----
-  // Moves up to min(max, kMaxClaim) nodes, oldest first, stamps kept, to another wheel whose lock is
-  // held too. Nodes of open sync sets stay: that work is under way. Answers how many.
-  std::size_t move_some(Wheel& to, std::size_t max, Instant now) noexcept;
+  // Moves up to min(moved.size(), kMaxClaim) nodes, oldest first, stamps kept, to another wheel whose lock
+  // is held too. Nodes of open sync sets stay: that work is under way. Answers how many, and which.
+  std::size_t move_some(Wheel& to, std::span<WheelNode*> moved, Instant now) noexcept;
   // Lets time pass: advances the head, notices a clock that was set back.
   void observe(Instant now) noexcept;
   // Start of the oldest slot listed (Instant::max(): none; Instant::min(): due at once).
@@ -168,12 +167,12 @@ class Wheel {
   void step_back(Instant now) noexcept;
   void slot_filled(std::uint32_t index, std::int64_t slot) noexcept;
   void bucket_emptied(Bucket* bucket, std::int64_t slot) noexcept;
-  bool forget_empty(SlotRing& ring, BucketQueue& ancient, BucketQueue& ready, std::int64_t head_slot,
+  bool forget_empty(SlotRing* ring, BucketQueue& ancient, BucketQueue& ready, std::int64_t head_slot,
                     Bucket* bucket, std::int64_t slot) noexcept;
   void file(BucketQueue& queue, WheelNode& node) noexcept;
   void push(BucketQueue& queue, std::int64_t key, Bucket* bucket) noexcept;
   Bucket* detach_from_ring(std::uint32_t index) noexcept;
-  static std::int64_t oldest_in_ring(const SlotRing& ring, std::int64_t head_slot);
+  static std::int64_t oldest_in_ring(const SlotRing* ring, std::int64_t head_slot);  // null: kNoKey
   std::int64_t oldest_in(const SyncSet& set) const;
   void overdue(BucketQueue& from, BucketQueue& to) noexcept;
   void find_oldest() noexcept;
@@ -200,6 +199,7 @@ class Wheel {
   const std::uint64_t late_reading_ns_;
   std::vector<std::unique_ptr<SyncSet>> open_sets_;
   std::unique_ptr<SyncSet> spare_set_;  // so that a sync allocates nothing after the first
+  std::unique_ptr<SlotRing> spare_ring_;
 };
 
 inline void Wheel::insert(WheelNode& node, Instant now) noexcept {

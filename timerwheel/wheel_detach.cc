@@ -30,8 +30,7 @@ std::uint32_t Wheel::detach_expired(Instant dirtied_before, Instant now) noexcep
 }
 
 bool Wheel::detach_oldest() noexcept {
-  if (ring_ == nullptr) return false;
-  const std::int64_t in_ring = oldest_in_ring(*ring_, head_slot_);
+  const std::int64_t in_ring = oldest_in_ring(ring_.get(), head_slot_);
   const std::int64_t in_ancient = ancient_.front_key();
   if (in_ring == kNoKey && in_ancient == kNoKey) return false;
   if (in_ancient <= in_ring) {
@@ -72,25 +71,33 @@ void Wheel::requeue_front(WheelNode& node) noexcept {
 
 // ---- sync ----
 
-SyncSet* Wheel::take_all() {
+SyncSet* Wheel::open_set() {
   std::unique_ptr<SyncSet> set = std::move(spare_set_);
-  if (set == nullptr) set = std::make_unique<SyncSet>(options_.slots);
-  if (ring_ != nullptr) set->ring_.swap(ring_);
-  set->ready_.swap(ready_);
-  set->ancient_.swap(ancient_);
+  if (set == nullptr) set = std::make_unique<SyncSet>();
   set->head_slot_ = head_slot_;
   set->clock_steps_ = stats_.clock_steps;
-  current_ = nullptr;
   ++stats_.sync_sets;
   open_sets_.push_back(std::move(set));
   return open_sets_.back().get();
+}
+
+SyncSet* Wheel::take_all() {
+  SyncSet* set = open_set();
+  set->ready_.swap(ready_);
+  set->ancient_.swap(ancient_);
+  if (ring_ != nullptr && ring_->any()) {
+    set->ring_ = std::move(ring_);
+    ring_ = spare_ring_ != nullptr ? std::move(spare_ring_) : std::make_unique<SlotRing>(options_.slots);
+    current_ = nullptr;
+  }
+  return set;
 }
 
 std::size_t Wheel::claim_from(SyncSet& set, std::span<WheelNode*> out) noexcept {
   const std::size_t wanted = std::min(out.size(), kMaxClaim);
   std::size_t claimed = 0;
   while (claimed < wanted) {
-    const std::int64_t in_ring = oldest_in_ring(*set.ring_, set.head_slot_);
+    const std::int64_t in_ring = oldest_in_ring(set.ring_.get(), set.head_slot_);
     const std::int64_t in_ready = set.ready_.front_key();
     const std::int64_t in_ancient = set.ancient_.front_key();
     const std::int64_t key = std::min({in_ring, in_ready, in_ancient});
@@ -137,19 +144,23 @@ void Wheel::put_back(SyncSet* set) noexcept {
       push(ready_, key, queue->pop_front());
     }
   }
-  SlotRing& ring = *set->ring_;
-  const std::int64_t oldest = set->head_slot_ - options_.slots + 1;
-  for (std::uint32_t age = 0; age < options_.slots; ++age) {
-    const std::uint32_t index = index_of(oldest + age);
-    Bucket* bucket = ring.bucket(index);
-    if (bucket == nullptr) continue;
-    ring.bucket(index) = nullptr;
-    if (ring.occupied(index)) {
-      ring.clear(index);
-      push(ready_, key_of(oldest + age), bucket);
-    } else {
-      pool_.give(bucket);
+  if (set->ring_ != nullptr) {
+    SlotRing& ring = *set->ring_;
+    const std::int64_t oldest = set->head_slot_ - options_.slots + 1;
+    for (std::uint32_t age = 0; age < options_.slots; ++age) {
+      const std::uint32_t index = index_of(oldest + age);
+      Bucket* bucket = ring.bucket(index);
+      if (bucket == nullptr) continue;
+      ring.bucket(index) = nullptr;
+      if (ring.occupied(index)) {
+        ring.clear(index);
+        push(ready_, key_of(oldest + age), bucket);
+      } else {
+        pool_.give(bucket);
+      }
     }
+    if (spare_ring_ == nullptr) spare_ring_ = std::move(set->ring_);
+    set->ring_.reset();
   }
   if (spare_set_ == nullptr) spare_set_ = std::move(*at);
   open_sets_.erase(at);
@@ -158,28 +169,29 @@ void Wheel::put_back(SyncSet* set) noexcept {
 
 // ---- moves, memory, checks ----
 
-std::size_t Wheel::move_some(Wheel& to, std::size_t max, Instant now) noexcept {
-  const std::size_t wanted = std::min(max, kMaxClaim);
-  std::size_t moved = 0;
-  while (moved < wanted) {
+std::size_t Wheel::move_some(Wheel& to, std::span<WheelNode*> moved, Instant now) noexcept {
+  const std::size_t wanted = std::min(moved.size(), kMaxClaim);
+  std::size_t count = 0;
+  while (count < wanted) {
     if (ready_.empty() && !detach_oldest()) break;
     Bucket* bucket = ready_.front();
     WheelNode& node = bucket->front();
     if (Bucket::unlink(node) != nullptr) pool_.give(ready_.pop_front());
     ++stats_.removals;
     to.insert_at(node, node.stamp, now);
-    ++moved;
+    moved[count++] = &node;
   }
-  note_hold(moved);
-  to.note_hold(moved);
+  note_hold(count);
+  to.note_hold(count);
   find_oldest();
-  return moved;
+  return count;
 }
 
 bool Wheel::trim() {
   if (listed() != 0 || !open_sets_.empty()) return false;
   current_ = nullptr;
   spare_set_.reset();
+  spare_ring_.reset();
   if (ring_ != nullptr) {
     for (std::uint32_t index = 0; index < options_.slots; ++index) {
       if (Bucket* bucket = ring_->bucket(index); bucket != nullptr) pool_.give(bucket);
@@ -228,7 +240,7 @@ void Wheel::check_invariants() const {
   for (const auto& set : open_sets_) {
     check_queue(set->ready_);
     check_queue(set->ancient_);
-    check_ring(*set->ring_, set->head_slot_);
+    if (set->ring_ != nullptr) check_ring(*set->ring_, set->head_slot_);
   }
   TW_ASSERT(seen == listed(), "elements found differ from elements counted");
   TW_ASSERT(oldest == oldest_key_, "the oldest slot is wrong");
