@@ -17,7 +17,12 @@ std::int64_t steady_ns() {
 
 }  // namespace
 
-Instant SteadyClock::now() const { return Instant{steady_ns()}; }
+Instant SteadyClock::now() const {
+#if TW_SIM
+  if (sim::active()) return Instant{sim::now_ns()};
+#endif
+  return Instant{steady_ns()};
+}
 
 const SteadyClock& SteadyClock::instance() {
   static const SteadyClock clock;

@@ -33,6 +33,10 @@ enum class LockRank : std::uint8_t {
   kStatistics,       // leaves: histograms, trace rings, lock-class registries
 };
 
+// From here on locks are short: their holder does not sleep (wait on a condition of another lock, sleep,
+// join a thread, wait for a device). Debug builds assert it.
+inline constexpr LockRank kFirstShortRank = LockRank::kInodeHash;
+
 class Mutex;
 extern Mutex kRankEngine;
 extern Mutex kRankContext TW_ACQUIRED_AFTER(kRankEngine);

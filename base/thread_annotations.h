@@ -22,6 +22,7 @@
 #define TW_RELEASE_SHARED(...) TW_ANNOTATION(release_shared_capability(__VA_ARGS__))
 #define TW_RELEASE_GENERIC(...) TW_ANNOTATION(release_generic_capability(__VA_ARGS__))
 #define TW_TRY_ACQUIRE(...) TW_ANNOTATION(try_acquire_capability(__VA_ARGS__))
+#define TW_TRY_ACQUIRE_SHARED(...) TW_ANNOTATION(try_acquire_shared_capability(__VA_ARGS__))
 #define TW_EXCLUDES(...) TW_ANNOTATION(locks_excluded(__VA_ARGS__))
 #define TW_ASSERT_CAPABILITY(x) TW_ANNOTATION(assert_capability(x))
 #define TW_RETURN_CAPABILITY(x) TW_ANNOTATION(lock_returned(x))

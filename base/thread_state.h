@@ -1,0 +1,26 @@
+// base/thread_state.h: what base/ keeps per thread, or per fiber inside a simulation: the locks it holds.
+// Owns:      nothing; entries point at locks that are held, hence alive.
+// Threads:   each thread sees its own.
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "base/lock_rank.h"
+
+namespace tidewheel {
+
+struct HeldLock {
+  const void* lock = nullptr;
+  const char* name = "";
+  LockRank rank = LockRank::kNone;
+};
+
+struct ThreadState {
+  static constexpr std::uint32_t kMaxHeld = 24;  // ranks are fewer; test locks may be more
+  std::array<HeldLock, kMaxHeld> held;
+  std::uint32_t held_count = 0;
+};
+
+ThreadState& this_thread_state();
+
+}  // namespace tidewheel
