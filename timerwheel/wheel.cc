@@ -18,6 +18,13 @@ WheelStats& WheelStats::operator+=(const WheelStats& other) {
   return *this;
 }
 
+// A hold that inserts or removes looks at one element; that is not counted each time.
+WheelStats Wheel::stats() const {
+  WheelStats stats = stats_;
+  if (stats.inserts != 0) stats.max_elements_per_hold = std::max<std::uint64_t>(stats.max_elements_per_hold, 1);
+  return stats;
+}
+
 Wheel::Wheel(const WheelOptions& options, WheelHint& hint)
     : shift_(static_cast<std::uint32_t>(std::countr_zero(static_cast<std::uint64_t>(options.slot.ns)))),
       hint_(hint),

@@ -134,7 +134,7 @@ class Wheel {
   // Start of the oldest slot listed (Instant::max(): none; Instant::min(): due at once).
   Instant oldest() const { return instant_of(oldest_key_); }
   std::uint64_t listed() const { return stats_.inserts - stats_.removals - stats_.claimed; }
-  WheelStats stats() const { return stats_; }
+  WheelStats stats() const;
   Duration slot_width() const { return Duration{1LL << shift_}; }
   // Gives all memory back if nothing is listed and no set is open; true if so. For idle contexts.
   bool trim();
