@@ -1,26 +1,42 @@
-// inode/dirty_sink.h: what the page cache tells the writeback engine, and asks of it.
-// Threads:   every method is thread-safe. Locks: called with none of inode/'s locks held.
-// Rejected:  calling the engine directly: this floor's tests then need threads and a target.
+// inode/dirty_sink.h: what the page cache tells the writeback engine, and asks of it. EngineSink
+// (inode/engine_sink.h) passes it on; this floor's tests count instead.
+// Threads:   every method is thread-safe.
+// Locks:     called with none of inode/'s locks held.
+// Units:     bytes of pages.
 #pragma once
 #include <cstdint>
 
+#include "base/result.h"
 #include "base/time.h"
+#include "writeback/engine.h"
 
 namespace tidewheel {
 
 class Inode;
 
+// Leave to make `bytes` dirty; what is not used goes back with it.
+struct DirtyTicket {
+  std::uint64_t bytes = 0;
+  DirtyGrant grant;
+};
+
 class DirtySink {
  public:
   virtual ~DirtySink() = default;
-  // The tags or fields are published already (see inode/mapping.h).
-  virtual void mark_dirty(Inode& inode, std::uint32_t classes, Instant now) = 0;
-  // Bytes became dirty; bytes are clean again (written, or dropped by truncate).
-  virtual void account_dirtied(Inode& inode, std::uint64_t bytes) = 0;
-  virtual void account_cleaned(Inode& inode, std::uint64_t bytes) = 0;
-  // After a write, with nothing held: may sleep while too much is dirty.
-  virtual void balance_dirty_pages(Inode& inode) = 0;
-  // The inode is dirty no more when this returns; waits while it is being written.
+
+  // Before anything is dirtied or locked; may sleep while too much is dirty. May grant less than asked for
+  // (at least one byte); a page more than granted is still accepted by account_dirtied.
+  virtual Result<DirtyTicket> balance_dirty_pages(Inode& inode, std::uint64_t bytes) = 0;
+  // The tags or fields are published already (inode/mapping.h).
+  virtual void mark_dirty(Inode& inode, std::uint32_t classes, Instant now, DirtyTicket* ticket) = 0;
+
+  virtual void account_dirtied(Inode& inode, std::uint64_t bytes, DirtyTicket* ticket) = 0;
+  virtual void account_writeback_started(Inode& inode, std::uint64_t bytes) = 0;  // dirty -> writeback
+  virtual void account_cleaned(Inode& inode, std::uint64_t bytes) = 0;            // writeback -> clean
+  virtual void account_redirtied(Inode& inode, std::uint64_t bytes) = 0;          // writeback -> dirty
+  virtual void account_cancelled(Inode& inode, std::uint64_t bytes) = 0;          // dirty -> gone
+
+  // The inode is not dirty when this returns; waits while it is being written.
   virtual void cancel(Inode& inode) = 0;
   // Memory is short: write some `bytes` soon. False: nothing is dirty or being written.
   virtual bool request_writeback(std::uint64_t bytes) = 0;

@@ -11,6 +11,7 @@
 //           |                 +---- evict (unheld, clean) ------------^
 //           +--- load failed -----------------------------------------^
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 #include "base/atomic.h"
@@ -49,7 +50,8 @@ class Inode : public DirtyObject {
  private:
   friend class InodeCache;
   friend class InodeHold;
-  friend class PageCache;
+
+  static std::size_t lru_offset();
 
   InodeNumber number_ = 0;       // constant while hashed
   InodeCache* cache_ = nullptr;  // constant
@@ -61,6 +63,11 @@ class Inode : public DirtyObject {
   LruItem lru_;                        // reclaim policy
   Mapping mapping_;
 };
+// Not standard layout (the base has members too), but a fixed offset with every compiler we build with.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+inline std::size_t Inode::lru_offset() { return offsetof(Inode, lru_); }
+#pragma GCC diagnostic pop
 #if !TW_SIM
 static_assert(sizeof(Inode) <= 224, "the bar is 600 bytes per cached clean inode, the aim 400");
 #endif

@@ -56,6 +56,7 @@ struct InodeCacheStats {
   std::uint64_t inodes = 0;    // in memory
   std::uint64_t bytes = 0;     // of slabs
   std::uint64_t hits = 0, misses = 0, creates = 0, evictions = 0, frees = 0;
+  std::uint64_t allocations = 0;  // of inodes from their pool, ever
   ReclaimCounts lists;
 };
 
@@ -74,7 +75,7 @@ class InodeCache final : private PageCache::Shrinker {
   // In memory, or loaded: one load at a time per number, others wait for it.
   Result<InodeHold> get(InodeNumber number);
   // A new inode, size 0, clean. The caller knows that the store has none of this number; kExists if one
-  // is in memory. Waits for one that is being freed.
+  // is in memory, kBusy while an unlinked one is still held. Waits for one that is being freed.
   Result<InodeHold> create(InodeNumber number, std::uint16_t context);
   // Not found any more; freed with its last hold, without being written.
   void unlink(Inode& inode);
@@ -113,8 +114,10 @@ class InodeCache final : private PageCache::Shrinker {
   std::uint64_t hash_of(InodeNumber number) const;
   BucketLock& lock_of(InodeNumber number) { return locks_[hash_of(number) % kBucketLocks]; }
   Inode*& bucket_of(InodeNumber number) { return table_[hash_of(number) & mask_]; }
-  Found find_locked(BucketLock& lock, InodeNumber number, bool wait_for_gone, Inode*& out)
-      TW_REQUIRES(lock.mutex);
+  // kHit: live, waited for if new. kGone: unlinked or being freed.
+  Found find_locked(BucketLock& lock, InodeNumber number, Inode*& out) TW_REQUIRES(lock.mutex);
+  // A hold on a live inode, under its bucket lock.
+  InodeHold hold_locked(BucketLock& lock, Inode& inode) TW_REQUIRES(lock.mutex);
   void hash_locked(Inode& inode);
   void unhash_locked(Inode& inode);
   Inode* allocate(InodeNumber number);
@@ -124,7 +127,7 @@ class InodeCache final : private PageCache::Shrinker {
   bool try_evict(Inode& inode);
   // PageCache::Shrinker
   std::uint64_t reclaimable_bytes() const override;
-  std::uint64_t shrink(std::uint64_t objects) override { return evict(objects); }
+  std::uint64_t shrink(std::uint64_t objects) override;
   std::uint32_t object_bytes() const override;
 
   PageCache& pages_;
@@ -132,10 +135,10 @@ class InodeCache final : private PageCache::Shrinker {
   SlabPool pool_;
   std::unique_ptr<ReclaimPolicy> policy_;
   std::uint64_t mask_ = 0;
-  Inode** table_ = nullptr;
+  std::unique_ptr<Inode*[], void (*)(void*)> table_;  // heads of chains through hash_next_; bucket locks
   std::uint64_t table_bytes_ = 0;
   std::unique_ptr<BucketLock[]> locks_;
-  Atomic<std::uint64_t> creates_{0}, evictions_{0}, frees_{0};
+  ShardedCounter creates_, evictions_, frees_;
 };
 
 }  // namespace tidewheel

@@ -1,7 +1,7 @@
 // inode/mapping.h: the pages of one file, by index, with tags dirty, writeback and to-write.
 // Owns:      the tree nodes; the pages are the page cache's, which puts them in and takes them out.
 // Threads:   thread-safe under mutex(); dirty_pages(), writeback_pages() and pages() without it.
-// Locks:     mutex(): one of MappingLocks' stripes (rank kMapping), shared with other inodes, so never held
+// Locks:     mutex(): one of the page cache's stripes (rank kMapping), shared with other inodes, so never held
 //            across I/O, a copy of page data, an allocation that may wait, or another mapping's lock.
 //            A lock per inode was rejected: 64 bytes or more of each cached inode, for holds of 50 ns.
 // Units:     page indexes, up to 2^54 (a size of 2^63 - 1 bytes).
@@ -51,6 +51,7 @@ class MappingNodes {
   Array* allocate_array();
   void free(Node* node);
   void free(Array* array);
+  std::uint64_t release_spares();
   std::uint64_t nodes() const { return nodes_.objects(); }
   std::uint64_t arrays() const { return arrays_.objects(); }
 
@@ -69,11 +70,14 @@ class Mapping {
   // Before its first page.
   void bind(MappingStripe& stripe, std::uint16_t stripe_number);
   Inode& host() const { return *host_; }
-  MappingStripe& stripe() const { return *stripe_; }
   Mutex& mutex() const TW_RETURN_CAPABILITY(stripe_->mutex) { return stripe_->mutex; }
 
+  // Until a page of this stripe was unlocked, left writeback or lost its readers: look again, from the start.
+  void wait_locked() TW_REQUIRES(mutex()) { stripe_->wait(); }
+  void wake_locked() TW_REQUIRES(mutex()) { stripe_->wake(); }
+
   Page* find_locked(std::uint64_t index) const TW_REQUIRES(mutex());
-  // False: no memory for nodes; nothing has changed. There must be no page at `index`.
+  // May make the arena populate memory. False: no memory for nodes; nothing has changed. There must be no page at `index`.
   bool insert_locked(std::uint64_t index, Page& page, MappingNodes& nodes) TW_REQUIRES(mutex());
   void erase_locked(Page& page, MappingNodes& nodes) TW_REQUIRES(mutex());  // its tags go too
 
@@ -97,11 +101,15 @@ class Mapping {
   using Node = MappingNodes::Node;
   using Array = MappingNodes::Array;
 
-  bool insert_tree(std::uint64_t index, Page& page, MappingNodes& nodes);
+  Page* first_from(std::uint64_t from, int tag) const;  // tag < 0: any page
+  // mapping_tree.cc; all under mutex()
   bool make_tree(MappingNodes& nodes);
-  void erase_tree(std::uint64_t index, MappingNodes& nodes);
+  Page* tree_find(std::uint64_t index) const;
+  bool tree_insert(std::uint64_t index, Page& page, MappingNodes& nodes);
+  void tree_erase(std::uint64_t index, MappingNodes& nodes);
   void tree_tag(std::uint64_t index, PageTag tag, bool set);
   static Page* tree_next(const Node& node, std::uint64_t from, int tag);
+  static void tree_check(const Node& node);
 
   Inode* host_;
   MappingStripe* stripe_ = nullptr;

@@ -45,6 +45,7 @@ class PageArena {
   static constexpr std::uint32_t kMagazines = 16;       // picked by thread
   static constexpr std::uint32_t kMagazinePages = 32;
   static constexpr std::uint32_t kChunkPages = 512;     // one huge page: about 0.2 ms to populate
+  static constexpr std::uint64_t kChargedPerPage = kPageBytes + sizeof(Page);
 
   static Result<std::unique_ptr<PageArena>> make(PageBudget& budget, const PageArenaOptions& options);
   ~PageArena();
@@ -64,6 +65,7 @@ class PageArena {
   Page& page_of(const void* address) const;
   bool contains(const void* address) const;
   std::uint64_t max_pages() const { return max_pages_; }
+  PageBudget& budget() const { return budget_; }
   PageArenaStats stats() const;
   void check_invariants() const;  // at rest
 
@@ -85,12 +87,17 @@ class PageArena {
 
   PageArena(PageBudget& budget, const PageArenaOptions& options);
   Result<void> reserve_address_space();
-  Page* take_fresh_or_stolen(Magazine& own);
-  bool populate(std::uint32_t pages, Chain& out);
-  bool populate_dry(Chain& out);
-  void construct(std::uint64_t number);
+  Page* allocate_slow(Magazine& own, AllocateFor purpose);
+  // A chain from the depot, else from the kernel, else from another magazine. Empty: the limit.
+  Chain refill(const Magazine& own);
+  Chain populate_untouched(std::uint32_t pages);
+  Chain populate_dry(std::uint32_t pages);
+  Chain steal(const Magazine& own);
+  // Keeps one magazine of `chain` and leaves the rest in the depot.
+  void keep_one_magazine(Chain& chain);
   void depot_push(Chain chain);
   Chain depot_pop();
+  Page* take_reserve();
 
   PageBudget& budget_;
   const PageArenaOptions options_;
@@ -105,13 +112,13 @@ class PageArena {
   Page* depot_ TW_GUARDED_BY(depot_mutex_) = nullptr;  // chains, through next_chain
   std::uint64_t depot_pages_ TW_GUARDED_BY(depot_mutex_) = 0;
   Chain reserve_ TW_GUARDED_BY(depot_mutex_);
-  std::uint32_t reserve_target_ TW_GUARDED_BY(depot_mutex_) = 0;
   Chain dry_ TW_GUARDED_BY(depot_mutex_);  // released: not resident, not charged
   std::uint64_t next_untouched_ TW_GUARDED_BY(depot_mutex_) = 0;
-  std::uint64_t constructed_ TW_GUARDED_BY(depot_mutex_) = 0;
   std::uint64_t populated_pages_ TW_GUARDED_BY(depot_mutex_) = 0;
   std::uint64_t populate_calls_ TW_GUARDED_BY(depot_mutex_) = 0;
   std::uint64_t released_pages_ TW_GUARDED_BY(depot_mutex_) = 0;
+  // Pages that free() owes the reserve. Relaxed: a hint; the reserve itself is under depot_mutex_.
+  alignas(kCacheLine) Atomic<std::uint32_t> reserve_missing_{0};
 };
 
 }  // namespace tidewheel

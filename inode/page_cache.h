@@ -67,6 +67,8 @@ class PageCache {
  public:
   // How long an allocation waits without anything being freed before it answers kNoMemory.
   static constexpr Duration kNoProgressLimit = seconds(30);
+  // The same while nothing is dirty either (all memory is in use, or in the hands of other writers).
+  static constexpr Duration kNothingDirtyLimit = milliseconds(100);
   static constexpr std::uint64_t kMaxBytes = INT64_MAX;  // largest size of a file
 
   PageCache(PageArena& arena, DirtySink& sink, const PageCacheOptions& options);
@@ -98,11 +100,21 @@ class PageCache {
   // A page for this cache's own use; reclaims and waits at the limit. Null: kNoMemory.
   Page* allocate_page();
   void free_page(Page& page);
-  // Reclaims, or asks for writeback and waits. False: nothing can help. For any allocation out of the arena:
-  //   std::uint64_t seen; do { seen = room_epoch(); if ((p = try())) return p; } while (make_room(seen));
-  std::uint64_t room_epoch() const { return room_epoch_.load(std::memory_order_seq_cst); }
-  bool make_room(std::uint64_t seen_epoch);
-  void room_made();  // memory was freed, or became clean: wakes make_room()
+  // Runs `attempt` (an allocation out of the arena that answers null at the limit) until it succeeds or
+  // nothing can help. Null: kNoMemory. Holds nothing while it waits.
+  template <class Attempt>
+  auto allocate_with_room(Attempt&& attempt) -> decltype(attempt()) {
+    if (auto* memory = attempt()) return memory;
+    RoomWaiter waiter(*this);  // announced first: what is freed from here on is either seen or told
+    for (;;) {
+      const std::uint64_t epoch = room_epoch_.load(std::memory_order_seq_cst);
+      if (auto* memory = attempt()) return memory;
+      if (!make_room(epoch)) return nullptr;
+    }
+  }
+  void room_made();  // after memory was freed or became clean: wakes who waits for it
+  // For the memory budget: gives up to `bytes` of clean and free pages back to the system.
+  std::uint64_t release_memory(std::uint64_t bytes);
   // Frees up to n clean pages; answers how many.
   std::uint64_t reclaim_pages(std::uint64_t n);
   // Asked in proportion to its memory whenever pages are reclaimed (the inode cache).
@@ -123,18 +135,34 @@ class PageCache {
   PageCacheStats stats() const;
 
  private:
-  struct Allocated;
-  enum class Step : std::uint8_t { kDone, kAgain, kNeedsPage, kNeedsFill };
-  Result<void> write_page(Inode& inode, std::uint64_t offset, std::span<const std::byte> data, Instant now);
-  Step overwrite(Inode& inode, std::uint64_t offset, std::span<const std::byte> data);
-  Step insert_new(Inode& inode, std::uint64_t offset, std::span<const std::byte> data, Page& page);
+  struct RoomWaiter {
+    explicit RoomWaiter(PageCache& cache) : cache_(cache) {
+      cache_.room_waiters_.fetch_add(1, std::memory_order_seq_cst);
+    }
+    ~RoomWaiter() { cache_.room_waiters_.fetch_sub(1, std::memory_order_relaxed); }
+    PageCache& cache_;
+  };
+  // What part of one page a write replaces.
+  struct PagePart {
+    std::uint64_t index;
+    std::uint32_t first_byte;
+    std::span<const std::byte> data;
+    std::uint64_t end() const { return index * kPageBytes + first_byte + data.size(); }
+  };
+  enum class Presence : std::uint8_t { kDone, kAbsent };
+  Result<void> write_part(Inode& inode, const PagePart& part, Instant now, DirtyTicket& ticket);
+  Presence overwrite(Inode& inode, const PagePart& part, DirtyTicket* ticket);
+  Result<Presence> insert_dirty(Inode& inode, const PagePart& part, DirtyTicket& ticket);
+  // At the index's page, once it is neither locked, nor under writeback, nor being read; null: absent.
+  Page* find_quiet_locked(Mapping& mapping, std::uint64_t index) TW_REQUIRES(mapping.mutex());
+  bool make_room(std::uint64_t seen_epoch);
+  // Reads up to `pages` absent pages in from the source, until the first that is there.
   Result<void> fill(Inode& inode, std::uint64_t first_index, std::uint32_t pages);
   std::uint32_t pin_for_read(Inode& inode, std::uint64_t first_index, std::span<Page*> out);
   void unpin(Inode& inode, std::span<Page* const> pages);
-  Result<void> zero_tail(Inode& inode, std::uint64_t new_size, Instant now);
+  Result<void> zero_tail(Inode& inode, std::uint64_t new_size);
   void drop_from(Inode& inode, std::uint64_t first_index);
-  bool evict_page(Page& page);
-  void grow_size(Inode& inode, std::uint64_t end) TW_REQUIRES(inode.mapping().mutex());
+  bool evict_page(Page& page);  // isolated
 
   PageArena& arena_;
   DirtySink& sink_;
@@ -144,14 +172,15 @@ class PageCache {
   std::unique_ptr<ReclaimPolicy> policy_;
   std::vector<std::unique_ptr<MappingStripe>> stripes_;
 
-  // Event count: a waiter announces itself, reads the epoch and tries again; who made room raises the epoch
-  // and then looks for waiters. Both seq_cst: one of the two sees the other.
+  // Event count: a waiter counts itself, reads the epoch and tries again; who made room raises the epoch and
+  // then looks for waiters. All seq_cst: either the waiter's attempt finds the memory, or it is woken.
   alignas(kCacheLine) Atomic<std::uint64_t> room_epoch_{0};
   Atomic<std::uint32_t> room_waiters_{0};
   Mutex room_mutex_;
   CondVar room_;
 
-  ShardedCounter pages_, dirty_pages_, writeback_pages_, read_hits_, read_misses_;
+  ShardedCounter pages_, dirty_pages_, writeback_pages_, reads_, read_misses_;
+  // Relaxed: statistics.
   Atomic<std::uint64_t> reclaimed_pages_{0}, reclaim_rounds_{0}, memory_waits_{0}, stable_page_waits_{0};
 };
 

@@ -47,8 +47,9 @@ inline constexpr std::uint32_t kLruShards = 16;
 inline constexpr std::uint32_t kReclaimScan = 32;
 
 enum class LruVerdict : std::uint8_t {
-  kKeep,  // busy or under I/O: goes back, to be looked at again
-  kOff,   // evicted, or dirty: comes back by insert()
+  kKeep,     // busy or under I/O: goes back, to be looked at again
+  kOff,      // dirty: comes back by insert(), which may have been called already
+  kEvicted,  // taken from its cache by the reclaimer, who frees it now
 };
 enum class LruPutBack : std::uint8_t { kDone, kDoomed };
 

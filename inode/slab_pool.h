@@ -1,7 +1,7 @@
 // inode/slab_pool.h: objects of one type in pages of the arena, constructed once per slab.
 // Owns:      its slabs (one arena page each) and the objects in them.
 // Threads:   allocate() and free() are thread-safe.
-// Locks:     one of kShards shard locks (rank kArena) by thread; free() takes the lock of the slab's shard.
+// Locks:     one of kShards shard locks (rank kArena) by thread, free() that of its slab; never with an arena lock.
 // Errors:    allocate() answers null when the arena has no page: the caller reclaims and asks again.
 // Invariant: a free object stays constructed; it is destroyed when its slab, wholly free, goes back to the
 //            arena (each shard keeps one such slab). Nobody may look at a freed object: a memory type is
@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/counter.h"
 #include "base/sync.h"
 #include "inode/page_arena.h"
 
@@ -33,11 +34,13 @@ class SlabPool {
   void* allocate();
   void free(void* object);
 
-  std::uint64_t objects() const { return objects_.load(std::memory_order_relaxed); }  // in use
+  std::uint64_t objects() const { return static_cast<std::uint64_t>(objects_.sum()); }  // in use
+  // Relaxed: statistics.
   std::uint64_t slabs() const { return slabs_.load(std::memory_order_relaxed); }
   std::uint32_t objects_per_slab() const { return per_slab_; }
   std::uint64_t allocations() const;  // ever
-  void check_invariants() const;
+  // Gives the slabs that are wholly free back to the arena; answers how many.
+  std::uint64_t release_spares();
 
  private:
   struct Slab {
@@ -67,13 +70,14 @@ class SlabPool {
   }
   Slab* make_slab(std::uint32_t shard);
   void destroy_slab(Slab& slab);
+  void keep_or_destroy(Shard& shard, Slab& slab);
 
   PageArena& arena_;
   const Type type_;
   std::uint32_t stride_ = 0;
   std::uint32_t per_slab_ = 0;
   std::uint64_t full_mask_ = 0;  // every object free
-  Atomic<std::uint64_t> objects_{0};
+  ShardedCounter objects_;
   Atomic<std::uint64_t> slabs_{0};
   std::array<Shard, kShards> shards_;
 };

@@ -1,1 +1,0 @@
-#include "writeback/dirty_object.h"
