@@ -1,0 +1,336 @@
+#include "writeback/dirty_list_base.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "writeback/dirty_transition.h"
+
+namespace tidewheel {
+
+namespace {
+
+LockClass shared_list_lock_class{"dirty_list", LockRank::kListShard};
+
+}  // namespace
+
+LockClass& list_lock_class(const DirtyListOptions& options) {
+  return options.lock_class != nullptr ? *options.lock_class : shared_list_lock_class;
+}
+
+DirtyListBase::DirtyListBase(std::vector<std::unique_ptr<ListShard>> shards, const DirtyListOptions& options)
+    : shards_(std::move(shards)), ladder_(*this, options.retry_first, options.retry_longest) {
+  TW_ASSERT(!shards_.empty() && shards_.size() <= kMaxListShards, "a dirty list has 1 to kMaxListShards shards");
+}
+
+DirtyListBase::~DirtyListBase() { TW_ASSERT(listed() == 0, "a dirty list ends with objects on it"); }
+
+// ---- writers ----
+
+bool DirtyListBase::mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now) {
+  TW_ASSERT(classes != 0 && (classes & ~std::uint32_t{kDirtyAll}) == 0, "not a set of dirty classes");
+  for (;;) {
+    const DirtyState state = object.state();
+    if ((state.classes() & classes) == classes) return false;
+    if (state.clean()) {
+      if (list_clean(object, classes, now)) return true;
+      continue;  // somebody else listed it
+    }
+    std::uint32_t word = state.word();
+    if (state.phase() != DirtyPhase::kWriting || state.classes() != 0) {
+      // It has a stamp, so bits are all there is to add: wherever it goes next, they go with it.
+      if (!object.state_.compare_exchange(word, word | classes, std::memory_order_seq_cst)) continue;
+      redirties_.add(1);
+      return false;
+    }
+    // The first dirt since begin_write: its stamp is written under the shard's lock, which end_write takes
+    // before it files an object that has bits.
+    ListShard& home = shard(state.shard());
+    ShardHold hold(home);
+    if (!object.state_.compare_exchange(word, word | classes, std::memory_order_seq_cst)) continue;
+    object.node.stamp = stamp_locked(home, now);
+    redirties_.add(1);
+    return false;
+  }
+}
+
+bool DirtyListBase::list_clean(DirtyObject& object, std::uint32_t classes, Instant now) {
+  ListShard& home = shard(pick_shard(object));
+  ShardHold hold(home);
+  // Another thread may be listing it through another shard: the exchange decides. Who sees kListed then
+  // waits for this lock before it looks at the hook.
+  std::uint32_t clean = 0;
+  const std::uint32_t listed = DirtyState(DirtyPhase::kListed, classes, home.index).word();
+  if (!object.state_.compare_exchange(clean, listed, std::memory_order_seq_cst)) return false;
+  object.node.stamp = stamp_locked(home, now);
+  link_locked(home, object, Filing::kDirtied, nullptr, now);
+  ++home.inserts;
+  home.count.store(home.count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return true;
+}
+
+Instant DirtyListBase::stamp_locked(ListShard& home, Instant now) {
+  home.last = std::max(home.last, now);
+  return home.last;
+}
+
+// ---- taking one object ----
+
+bool DirtyListBase::take_from_slot(DirtyObject& object, std::span<Batch* const> batches) {
+  const std::uint32_t place = object.place_.load(std::memory_order_acquire);
+  const std::uint32_t batch = place >> 16;
+  // A stale place names a slot that doesn't hold this object: take() then fails.
+  return batch < batches.size() && batches[batch] != nullptr && batches[batch]->take(place & 0xFFFFU, &object);
+}
+
+// False: the object has left its batch.
+bool DirtyListBase::set_waiters(DirtyObject& object) {
+  std::uint32_t word = object.state().word();
+  while (DirtyState(word).in_batch()) {
+    if (DirtyState(word).has_waiters()) return true;
+    if (object.state_.compare_exchange(word, word | DirtyState::kWaiters, std::memory_order_seq_cst)) return true;
+  }
+  return false;
+}
+
+DirtyList::TakeOut DirtyListBase::cancel(DirtyObject& object, std::span<Batch* const> batches) {
+  for (;;) {
+    const DirtyState state = object.state();
+    switch (state.phase()) {
+      case DirtyPhase::kClean:
+        return TakeOut::kClean;
+      case DirtyPhase::kListed: {
+        ListShard& home = shard(state.shard());
+        ShardHold hold(home);
+        const DirtyState now = object.state();
+        if (now.phase() != DirtyPhase::kListed || now.shard() != state.shard()) continue;
+        home.touch();
+        unlink_locked(home, object);
+        ++home.removals;
+        home.count.store(home.count.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+        change_to_clean(object);
+        return TakeOut::kTaken;
+      }
+      case DirtyPhase::kRetry:
+        if (ladder_.cancel(object)) return TakeOut::kTaken;
+        continue;
+      case DirtyPhase::kClaimed:
+      case DirtyPhase::kWriting: {
+        bool taken = take_from_slot(object, batches);
+        if (!taken) {
+          if (!set_waiters(object)) continue;
+          // Again: publish() stores the slot and then looks at the waiters bit, this is the other order, so
+          // one of the two sees the other and nobody sleeps beside a slot he could have taken.
+          taken = take_from_slot(object, batches);
+        }
+        if (!taken) return TakeOut::kInBatch;
+        return change_to_clean(object).has_waiters() ? TakeOut::kTakenWakeOthers : TakeOut::kTaken;
+      }
+    }
+  }
+}
+
+DirtyList::TakeOut DirtyListBase::claim_one(DirtyObject& object) {
+  for (;;) {
+    const DirtyState state = object.state();
+    switch (state.phase()) {
+      case DirtyPhase::kClean:
+        return TakeOut::kClean;
+      case DirtyPhase::kListed: {
+        ListShard& home = shard(state.shard());
+        ShardHold hold(home);
+        const DirtyState now = object.state();
+        if (now.phase() != DirtyPhase::kListed || now.shard() != state.shard()) continue;
+        home.touch();
+        unlink_locked(home, object);
+        ++home.removals;
+        claim_locked(home, object);
+        return TakeOut::kTaken;
+      }
+      case DirtyPhase::kRetry:
+        if (ladder_.claim_one(object)) return TakeOut::kTaken;
+        continue;
+      case DirtyPhase::kClaimed:
+      case DirtyPhase::kWriting:
+        if (set_waiters(object)) return TakeOut::kInBatch;
+        continue;
+    }
+  }
+}
+
+// ---- flushers ----
+
+void DirtyListBase::claim_locked(ListShard& home, DirtyObject& object) {
+  change_phase(object, DirtyPhase::kListed, DirtyPhase::kClaimed, home.index);
+  home.count.store(home.count.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+}
+
+bool DirtyListBase::publish(Batch& batch) {
+  TW_ASSERT(!batch.published_, "a batch is published twice");
+  TW_ASSERT(batch.slots_.size() <= batch.claims_capacity_, "a batch has more slots than it reserved");
+  batch.published_ = true;
+  bool waiters = false;
+  for (std::size_t i = 0; i < batch.slots_.size(); ++i) {
+    DirtyObject* object = batch.slots_[i].object;
+    if (object == nullptr) continue;
+    object->place_.store((std::uint32_t{batch.id_} << 16) | static_cast<std::uint32_t>(i),
+                         std::memory_order_release);
+    // The waiters bit is looked at before the slot opens, for once it is open the object may be gone; and a
+    // canceller that set the bit later tries the slot again after that.
+    if (object->state().has_waiters()) {
+      object->state_.fetch_and(~DirtyState::kWaiters, std::memory_order_seq_cst);
+      waiters = true;
+    }
+    batch.claims_[i].store(object, std::memory_order_seq_cst);
+  }
+  return waiters;
+}
+
+void DirtyListBase::withdraw(Batch& batch) {
+  TW_ASSERT(batch.published_, "a batch is withdrawn that was not published");
+  for (std::size_t i = 0; i < batch.slots_.size(); ++i) {
+    if (batch.slots_[i].object == nullptr) continue;
+    if (batch.claims_[i].exchange(nullptr, std::memory_order_seq_cst) == nullptr) {
+      batch.slots_[i].object = nullptr;  // cancelled
+    }
+  }
+  batch.published_ = false;
+}
+
+void DirtyListBase::begin_write(WriteSlot& slot) {
+  DirtyObject& object = *slot.object;
+  slot.stamp = object.node.stamp;  // before the bits go: then markers may write a new one
+  slot.outcome = WriteOutcome::kPending;
+  std::uint32_t word = object.state().word();
+  for (;;) {
+    const DirtyState state{word};
+    TW_ASSERT(state.phase() == DirtyPhase::kClaimed, "a write begins on an object that is not claimed");
+    const std::uint32_t next =
+        DirtyState(DirtyPhase::kWriting, 0, state.shard()).word() | (word & DirtyState::kWaiters);
+    // The flusher's half of the re-dirty pair (dirty_object.h): the tags are read after this.
+    if (object.state_.compare_exchange(word, next, std::memory_order_seq_cst)) {
+      slot.classes = state.classes();
+      return;
+    }
+  }
+}
+
+bool DirtyListBase::relist(DirtyObject& object, Filing why, DirtyPhase from, std::uint32_t classes,
+                           const WriteEnd* end, Instant now) {
+  ListShard& home = shard(object.state().shard());  // doesn't change while it is in a batch
+  ShardHold hold(home);
+  if (end != nullptr && why != Filing::kRedirtied) object.node.stamp = end->written_stamp;
+  const bool waiters = change_phase(object, from, DirtyPhase::kListed, home.index, classes).has_waiters();
+  link_locked(home, object, why, end, now);
+  ++home.inserts;
+  home.count.store(home.count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return waiters;
+}
+
+bool DirtyListBase::unclaim(DirtyObject& object, Instant now) {
+  return relist(object, Filing::kUnclaimed, DirtyPhase::kClaimed, 0, nullptr, now);
+}
+
+bool DirtyListBase::end_write(const WriteSlot& slot, WorkKind kind, Instant now) {
+  DirtyObject& object = *slot.object;
+  const WriteEnd end{slot.stamp, kind};
+  switch (slot.outcome) {
+    case WriteOutcome::kPending:
+      TW_ASSERT(slot.outcome != WriteOutcome::kPending, "a write ends without an outcome");
+      return false;
+    case WriteOutcome::kWritten: {
+      object.retry_step = 0;
+      std::uint32_t word = object.state().word();
+      while (DirtyState(word).classes() == 0) {
+        TW_ASSERT(DirtyState(word).phase() == DirtyPhase::kWriting, "a write ends that had not begun");
+        if (object.state_.compare_exchange(word, 0, std::memory_order_seq_cst)) {
+          return DirtyState(word).has_waiters();
+        }
+      }
+      return relist(object, Filing::kRedirtied, DirtyPhase::kWriting, 0, &end, now);
+    }
+    case WriteOutcome::kPartial:
+      object.retry_step = 0;
+      return relist(object, Filing::kPartial, DirtyPhase::kWriting, slot.classes, &end, now);
+    case WriteOutcome::kSkipped:
+      return relist(object, Filing::kSkipped, DirtyPhase::kWriting, slot.classes, &end, now);
+    case WriteOutcome::kFailed: {
+      if (files_failures()) {
+        return relist(object, Filing::kFailed, DirtyPhase::kWriting, slot.classes, &end, now);
+      }
+      ShardHold hold(shard(object.state().shard()));  // a marker may be writing a stamp
+      object.node.stamp = slot.stamp;
+      bool waiters = false;
+      ladder_.add(object, slot.classes, now, &waiters);
+      return waiters;
+    }
+  }
+  return false;
+}
+
+// ---- selections ----
+
+DirtyListBase::SelectionBase::SelectionBase(DirtyListBase& list, const SelectionRequest& request)
+    : request_(request), list_(list) {
+  if (request_.kind == WorkKind::kSync) list_.ladder_.open_sync(ladder_share_);
+}
+
+DirtyListBase::SelectionBase::~SelectionBase() {
+  if (request_.kind == WorkKind::kSync) list_.ladder_.close_sync(ladder_share_);
+}
+
+std::size_t DirtyListBase::SelectionBase::claim(std::span<DirtyObject*> out) {
+  const std::size_t retried = request_.kind == WorkKind::kSync ? list_.ladder_.claim_sync(ladder_share_, out)
+                                                               : list_.ladder_.claim_due(request_.now, out);
+  return retried + claim_listed(out.subspan(retried));
+}
+
+// ---- what is there ----
+
+Instant DirtyListBase::oldest() const {
+  std::int64_t oldest_ns = INT64_MAX;
+  for (const auto& each : shards_) {
+    oldest_ns = std::min(oldest_ns, each->oldest_ns.load(std::memory_order_relaxed));
+  }
+  return Instant{oldest_ns};
+}
+
+std::uint64_t DirtyListBase::listed() const {
+  std::uint64_t total = ladder_.size();
+  for (const auto& each : shards_) total += each->count.load(std::memory_order_relaxed);
+  return total;
+}
+
+DirtyListStats DirtyListBase::stats() const {
+  DirtyListStats total;
+  total.redirties = static_cast<std::uint64_t>(redirties_.sum());
+  for (const auto& each : shards_) {
+    MutexLock hold(each->lock);
+    total.inserts += each->inserts;
+    total.removals += each->removals;
+    total.detached_buckets += each->detached_buckets;
+    total.elements_under_lock += each->elements;
+    total.max_elements_per_hold = std::max(total.max_elements_per_hold, each->max_per_hold);
+  }
+  return total;
+}
+
+void DirtyListBase::check_listed(const ListShard& home, const WheelNode& node) {
+  const DirtyState state = object_of(node).state();
+  TW_ASSERT(state.phase() == DirtyPhase::kListed, "an object on a shard's list is in another phase");
+  TW_ASSERT(state.shard() == home.index, "an object on a shard's list names another shard");
+  TW_ASSERT(state.classes() != 0, "an object on a shard's list has nothing dirty");
+  TW_ASSERT(!state.has_waiters(), "a listed object has waiters: nobody will wake them");
+}
+
+void DirtyListBase::check_invariants() const {
+  for (const auto& each : shards_) {
+    MutexLock hold(each->lock);
+    const std::uint64_t objects = check_shard_locked(*each);
+    TW_ASSERT(objects == each->count.load(std::memory_order_relaxed), "a shard's count is not its size");
+    TW_ASSERT((each->oldest_ns.load(std::memory_order_relaxed) == INT64_MAX) == (objects == 0),
+              "a shard's oldest stamp disagrees with its size");
+  }
+  ladder_.check_invariants();
+}
+
+}  // namespace tidewheel

@@ -1,0 +1,156 @@
+// writeback/dirty_list_base.h: what all designs share: the protocol of the state word, the retry ladder, the
+// counts. A design adds its lists: where an object is filed, how it leaves, what a work takes.
+// Owns:      the shards (a design derives ListShard to put its lists beside the lock) and the ladder.
+// Threads:   as DirtyList.
+// Locks:     ListShard::lock (rank kListShard), one at a time; the ladder's is taken inside it by a failed
+//            write. ShardHold is the only way in, and counts the elements looked at while it is held.
+// Invariant: an object in phase kListed is linked, by the design, in the shard that its state names.
+// To add a design: derive, implement the hooks, one row in dirty_list.cc (docs/dirty-lists.md).
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "base/counter.h"
+#include "base/sync.h"
+#include "writeback/dirty_list.h"
+#include "writeback/retry_ladder.h"
+
+namespace tidewheel {
+
+struct alignas(kCacheLine) ListShard {
+  ListShard(LockClass& lock_class, std::uint32_t index_in_list) : lock(lock_class), index(index_in_list) {}
+  virtual ~ListShard() = default;
+
+  // Elements linked, moved, tagged, popped or looked at: counted by whoever does it.
+  void touch(std::uint64_t elements = 1) TW_REQUIRES(lock) { touched_in_hold += elements; }
+
+  mutable Mutex lock TW_ACQUIRED_AFTER(kRankListShard) TW_ACQUIRED_BEFORE(kRankRetry);
+  const std::uint32_t index;
+
+  Instant last TW_GUARDED_BY(lock) = Instant::min();  // the youngest stamp given out
+  std::uint64_t inserts TW_GUARDED_BY(lock) = 0;
+  std::uint64_t removals TW_GUARDED_BY(lock) = 0;
+  std::uint64_t detached_buckets TW_GUARDED_BY(lock) = 0;
+  std::uint64_t elements TW_GUARDED_BY(lock) = 0;
+  std::uint64_t max_per_hold TW_GUARDED_BY(lock) = 0;
+  std::uint64_t touched_in_hold TW_GUARDED_BY(lock) = 0;
+
+  // Written under the lock, read without by oldest() and listed(): hints that are exact at rest.
+  Atomic<std::int64_t> oldest_ns{INT64_MAX};
+  Atomic<std::uint64_t> count{0};
+};
+
+class TW_SCOPED_CAPABILITY ShardHold {
+ public:
+  explicit ShardHold(ListShard& shard) TW_ACQUIRE(shard.lock) : shard_(shard) { shard.lock.lock(); }
+  ~ShardHold() TW_RELEASE() {
+    close();
+    shard_.lock.unlock();
+  }
+  ShardHold(const ShardHold&) = delete;
+  ShardHold& operator=(const ShardHold&) = delete;
+
+ private:
+  void close() TW_NO_THREAD_SAFETY_ANALYSIS {  // held through shard_, which the analysis can't equate
+    const std::uint64_t touched = shard_.touched_in_hold;
+    shard_.touched_in_hold = 0;
+    shard_.elements += touched;
+    if (touched > shard_.max_per_hold) shard_.max_per_hold = touched;
+  }
+  ListShard& shard_;
+};
+
+// Why an object is being filed.
+enum class Filing : std::uint8_t {
+  kDirtied,    // clean until now; stamp set
+  kRedirtied,  // written, and dirtied meanwhile; stamp set when that happened
+  kPartial,    // partly written; stamp kept
+  kSkipped,    // busy; stamp kept
+  kFailed,     // write failed, and the design files failures itself; stamp kept
+  kUnclaimed,  // not begun; stamp kept
+};
+
+// What end_write knows beside the object; null for kDirtied and kUnclaimed.
+struct WriteEnd {
+  Instant written_stamp;  // the stamp before the write
+  WorkKind kind;
+};
+
+class DirtyListBase : public DirtyList, protected ShardPicker {
+ public:
+  TakeOut cancel(DirtyObject& object, std::span<Batch* const> batches) final;
+  TakeOut claim_one(DirtyObject& object) final;
+  bool publish(Batch& batch) final;
+  void withdraw(Batch& batch) final;
+  void begin_write(WriteSlot& slot) final;
+  bool unclaim(DirtyObject& object, Instant now) final;
+  bool end_write(const WriteSlot& slot, WorkKind kind, Instant now) final;
+
+  Instant oldest() const override;
+  Instant next_retry() const final { return ladder_.next_due(); }
+  Instant oldest_retry() const final { return ladder_.oldest(); }
+  std::uint64_t listed() const final;
+  DirtyListStats stats() const final;
+  void check_invariants() const final;
+
+ protected:
+  // `shards` are made by the design; their number doesn't change.
+  DirtyListBase(std::vector<std::unique_ptr<ListShard>> shards, const DirtyListOptions& options);
+  ~DirtyListBase() override;
+
+  bool mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now) final;
+
+  // ---- what a design adds; each under the shard's lock ----
+  // The stamp for what is dirtied at `now`: max(now, last) unless the design has its own way.
+  virtual Instant stamp_locked(ListShard& shard, Instant now) TW_REQUIRES(shard.lock);
+  // Files an object (phase kListed already). Counts it with touch(), keeps shard.oldest_ns.
+  virtual void link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd* end, Instant now)
+      TW_REQUIRES(shard.lock) = 0;
+  // Takes it off wherever link_locked or a selection put it, in O(1). Keeps shard.oldest_ns.
+  virtual void unlink_locked(ListShard& shard, DirtyObject& object) TW_REQUIRES(shard.lock) = 0;
+  // Failed objects come back through link_locked(kFailed) and not by the ladder.
+  virtual bool files_failures() const { return false; }
+  // Walks the shard's lists; calls check_listed() on each element and answers how many there are.
+  virtual std::uint64_t check_shard_locked(const ListShard& shard) const TW_REQUIRES(shard.lock) = 0;
+  static void check_listed(const ListShard& shard, const WheelNode& node);
+
+  // For a design's selections: counts and moves an object that unlink_locked's own kind of step has just
+  // taken off a list: listed -> claimed.
+  void claim_locked(ListShard& shard, DirtyObject& object) TW_REQUIRES(shard.lock);
+
+  std::uint32_t shard_count() const { return static_cast<std::uint32_t>(shards_.size()); }
+  ListShard& shard(std::uint32_t index) const { return *shards_[index]; }
+
+  // A selection that serves the ladder first and then the design's lists.
+  class SelectionBase : public Selection {
+   public:
+    SelectionBase(DirtyListBase& list, const SelectionRequest& request);
+    ~SelectionBase() override;
+    std::size_t claim(std::span<DirtyObject*> out) final;
+
+   protected:
+    virtual std::size_t claim_listed(std::span<DirtyObject*> out) = 0;
+    const SelectionRequest request_;
+
+   private:
+    DirtyListBase& list_;
+    RetryLadder::SyncShare ladder_share_;  // kSync alone
+  };
+
+ private:
+  bool list_clean(DirtyObject& object, std::uint32_t classes, Instant now);
+  // The shard that the state names, or null for the ladder's.
+  static bool take_from_slot(DirtyObject& object, std::span<Batch* const> batches);
+  static bool set_waiters(DirtyObject& object);
+  bool relist(DirtyObject& object, Filing why, DirtyPhase from, std::uint32_t classes, const WriteEnd* end,
+              Instant now);
+
+  const std::vector<std::unique_ptr<ListShard>> shards_;
+  RetryLadder ladder_;
+  ShardedCounter redirties_;
+};
+
+// For designs: the lock class in the options, or the one that lists share.
+LockClass& list_lock_class(const DirtyListOptions& options);
+
+}  // namespace tidewheel

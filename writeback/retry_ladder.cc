@@ -1,0 +1,215 @@
+#include "writeback/retry_ladder.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "writeback/dirty_transition.h"
+
+namespace tidewheel {
+
+namespace {
+
+LockClass retry_lock_class{"retry_ladder", LockRank::kRetry};
+
+std::uint32_t rung_count(Duration first, Duration longest) {
+  std::uint32_t rung = 0;
+  while (rung + 1 < RetryLadder::kRungs && (first.ns << rung) < longest.ns) ++rung;
+  return rung;
+}
+
+}  // namespace
+
+RetryLadder::RetryLadder(const ShardPicker& picker, Duration first, Duration longest)
+    : picker_(picker),
+      first_(std::max(first, Duration{1})),
+      top_rung_(rung_count(first_, longest)),
+      lock_(retry_lock_class) {}
+
+RetryLadder::~RetryLadder() {
+  TW_ASSERT(size() == 0, "a retry ladder ends with objects on it");
+  TW_ASSERT(youngest_sync_ == nullptr, "a retry ladder ends while a sync is open");
+}
+
+Duration RetryLadder::back_off(std::uint32_t rung) const { return Duration{first_.ns << rung}; }
+
+void RetryLadder::add(DirtyObject& object, std::uint32_t classes, Instant now, bool* had_waiters) {
+  MutexLock hold(lock_);
+  const std::uint32_t rung = std::min<std::uint32_t>(object.retry_step, top_rung_);
+  object.retry_step = static_cast<std::uint16_t>(rung + 1);
+  const Duration wait = back_off(rung);
+  const Instant due = now + wait;
+  std::list<Group>& groups = rungs_[rung];
+  // A clock that stepped back makes `due` earlier than the last group's: it joins, late by the step.
+  if (groups.empty() || groups.back().due < due) {
+    groups.emplace_back();
+    groups.back().due = due + wait / 8;
+  }
+  Group& group = groups.back();
+  group.oldest = std::min(group.oldest, object.node.stamp);
+  *had_waiters =
+      change_phase(object, DirtyPhase::kWriting, DirtyPhase::kRetry, kRetryShard, classes).has_waiters();
+  group.objects.push_back(object.node);
+  count_.store(size() + 1, std::memory_order_relaxed);
+  publish_locked();
+}
+
+bool RetryLadder::cancel(DirtyObject& object) {
+  MutexLock hold(lock_);
+  if (object.state().phase() != DirtyPhase::kRetry) return false;
+  unlink_node(object.node);
+  object.retry_step = 0;
+  count_.store(size() - 1, std::memory_order_relaxed);
+  publish_locked();
+  change_to_clean(object);
+  return true;
+}
+
+void RetryLadder::claim_locked(WheelNode& node) {
+  DirtyObject& object = object_of(node);
+  unlink_node(node);
+  change_phase(object, DirtyPhase::kRetry, DirtyPhase::kClaimed, picker_.pick_shard(object));
+  count_.store(size() - 1, std::memory_order_relaxed);
+}
+
+bool RetryLadder::claim_one(DirtyObject& object) {
+  MutexLock hold(lock_);
+  if (object.state().phase() != DirtyPhase::kRetry) return false;
+  claim_locked(object.node);
+  publish_locked();
+  return true;
+}
+
+std::size_t RetryLadder::claim_from_locked(std::list<Group>& rung, Instant now, std::span<DirtyObject*> out) {
+  std::size_t claimed = 0;
+  while (claimed < out.size() && !rung.empty() && rung.front().due <= now) {
+    NodeList& objects = rung.front().objects;
+    while (claimed < out.size() && !objects.empty()) {
+      WheelNode& node = objects.front();
+      claim_locked(node);
+      out[claimed++] = &object_of(node);
+    }
+    if (objects.empty()) rung.pop_front();
+  }
+  return claimed;
+}
+
+std::size_t RetryLadder::claim_due(Instant now, std::span<DirtyObject*> out) {
+  std::size_t claimed = 0;
+  while (claimed < out.size() && next_due() <= now) {
+    MutexLock hold(lock_);
+    const std::size_t room = std::min<std::size_t>(kElementsPerHold, out.size() - claimed);
+    std::size_t got = 0;
+    // Longest back-off first: what waited longest is the oldest dirt.
+    for (std::uint32_t rung = top_rung_ + 1; rung-- > 0 && got < room;) {
+      got += claim_from_locked(rungs_[rung], now, out.subspan(claimed + got, room - got));
+    }
+    publish_locked();
+    if (got == 0) break;
+    claimed += got;
+  }
+  return claimed;
+}
+
+void RetryLadder::open_sync(SyncShare& share) {
+  MutexLock hold(lock_);
+  for (std::uint32_t rung = 0; rung <= top_rung_; ++rung) {
+    share.rungs[rung].splice(share.rungs[rung].end(), rungs_[rung]);
+  }
+  share.older = youngest_sync_;
+  youngest_sync_ = &share;
+  publish_locked();
+}
+
+std::size_t RetryLadder::claim_sync(SyncShare& share, std::span<DirtyObject*> out) {
+  std::size_t claimed = 0;
+  while (claimed < out.size()) {
+    MutexLock hold(lock_);
+    const std::size_t room = std::min<std::size_t>(kElementsPerHold, out.size() - claimed);
+    std::size_t got = 0;
+    for (SyncShare* from = &share; from != nullptr && got < room; from = from->older) {
+      for (std::uint32_t rung = top_rung_ + 1; rung-- > 0 && got < room;) {
+        got += claim_from_locked(from->rungs[rung], Instant::max(), out.subspan(claimed + got, room - got));
+      }
+    }
+    if (got == 0) break;
+    publish_locked();
+    claimed += got;
+  }
+  return claimed;
+}
+
+void RetryLadder::close_sync(SyncShare& share) {
+  MutexLock hold(lock_);
+  SyncShare* younger = nullptr;
+  for (SyncShare* at = youngest_sync_; at != &share; at = at->older) {
+    TW_ASSERT(at != nullptr, "a sync is closed that is not open");
+    younger = at;
+  }
+  (younger == nullptr ? youngest_sync_ : younger->older) = share.older;
+  Rungs& heir = younger == nullptr ? rungs_ : younger->rungs;
+  for (std::uint32_t rung = 0; rung <= top_rung_; ++rung) {
+    // Taken before whatever the heir has, so due before it: in front.
+    heir[rung].splice(heir[rung].begin(), share.rungs[rung]);
+  }
+  publish_locked();
+}
+
+void RetryLadder::publish_locked() {
+  Instant due = Instant::max();
+  Instant oldest = Instant::max();
+  const auto drop_empty = [](std::list<Group>& rung) {
+    while (!rung.empty() && rung.front().objects.empty()) rung.pop_front();
+  };
+  for (std::uint32_t rung = 0; rung <= top_rung_; ++rung) {
+    drop_empty(rungs_[rung]);
+    if (!rungs_[rung].empty()) due = std::min(due, rungs_[rung].front().due);
+    for (const Group& group : rungs_[rung]) oldest = std::min(oldest, group.oldest);
+  }
+  for (SyncShare* share = youngest_sync_; share != nullptr; share = share->older) {
+    for (std::uint32_t rung = 0; rung <= top_rung_; ++rung) {
+      drop_empty(share->rungs[rung]);
+      for (const Group& group : share->rungs[rung]) oldest = std::min(oldest, group.oldest);
+    }
+  }
+  next_due_ns_.store(due.ns, std::memory_order_relaxed);
+  oldest_ns_.store(oldest.ns, std::memory_order_relaxed);
+}
+
+std::uint64_t RetryLadder::groups() const {
+  MutexLock hold(lock_);
+  std::uint64_t groups = 0;
+  for (const std::list<Group>& rung : rungs_) groups += rung.size();
+  return groups;
+}
+
+std::uint64_t RetryLadder::check_rungs_locked(const Rungs& rungs) const {
+  std::uint64_t objects = 0;
+  for (const std::list<Group>& rung : rungs) {
+    Instant due = Instant::min();
+    for (const Group& group : rung) {
+      TW_ASSERT(due <= group.due, "a rung's groups are out of order");
+      due = group.due;
+      for (const WheelNode& node : group.objects) {
+        const DirtyState state = object_of(node).state();
+        TW_ASSERT(state.phase() == DirtyPhase::kRetry, "an object on the ladder is in another phase");
+        TW_ASSERT(state.shard() == kRetryShard, "an object on the ladder names another shard");
+        TW_ASSERT(state.classes() != 0, "an object on the ladder has nothing dirty");
+        TW_ASSERT(group.oldest <= node.stamp, "a group's oldest stamp is no lower bound");
+        ++objects;
+      }
+    }
+  }
+  return objects;
+}
+
+void RetryLadder::check_invariants() const {
+  MutexLock hold(lock_);
+  std::uint64_t objects = check_rungs_locked(rungs_);
+  for (const SyncShare* share = youngest_sync_; share != nullptr; share = share->older) {
+    objects += check_rungs_locked(share->rungs);
+  }
+  TW_ASSERT(objects == size(), "the ladder's count is not its size");
+  TW_ASSERT((oldest() == Instant::max()) == (objects == 0), "the ladder's oldest stamp disagrees with its size");
+}
+
+}  // namespace tidewheel
