@@ -1,9 +1,10 @@
 // writeback/batch.h: the unit of writing: some claimed objects, sorted by the target's key.
 // Owns:      its slots. A batch belongs to its context and is used again (pooled).
 // Threads:   one flusher fills, sorts, publishes, withdraws and submits it; complete() may come from any
-//            thread, once. take() from any thread while it is published.
-// Locks:     none. While published, claims_[i] is the arbiter of slot i: who exchanges it for null has the
-//            object (DirtyList::cancel, or the flusher in DirtyList::withdraw).
+//            thread, once. take() from any thread at any time.
+// Locks:     lock_ (rank kRetry, nothing below it) for published_, and for the slots' objects while it is
+//            set: who nulls one under it has the object (DirtyList::cancel). Unpublished, the slots are the
+//            flusher's and no lock is needed: two holds per batch that waits, none per object.
 // Units:     bytes. At most max_objects and max_bytes (default 1,024 and 4 MiB; one larger object alone
 //            may exceed max_bytes).
 //
@@ -12,11 +13,11 @@
 // A batch that doesn't wait needs no publishing.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
+#include "base/sync.h"
 #include "writeback/dirty_object.h"
 
 namespace tidewheel {
@@ -50,6 +51,7 @@ class WritebackContext;
 
 class Batch {
  public:
+  Batch();
   // In write_batch() and end_batch(): sorted by sort_key, no object null.
   std::span<WriteSlot> slots() { return slots_; }
   WorkKind kind() const { return kind_; }
@@ -67,23 +69,14 @@ class Batch {
   Io io;
   void* target_data = nullptr;  // the target's own
 
-  // Room for max_objects claims; before the batch is first published.
-  void reserve(std::size_t max_objects) {
-    slots_.reserve(max_objects);
-    claims_ = std::make_unique<Atomic<DirtyObject*>[]>(max_objects);
-    claims_capacity_ = max_objects;
-  }
-  // True: the object was in that slot of the published batch and is now the caller's.
-  bool take(std::size_t slot, DirtyObject* object) {
-    if (slot >= claims_capacity_) return false;
-    DirtyObject* expected = object;
-    return claims_[slot].compare_exchange(expected, nullptr, std::memory_order_seq_cst);
-  }
+  void reserve(std::size_t max_objects) { slots_.reserve(max_objects); }
+  // True: the batch is published, the object was in that slot and is now the caller's.
+  bool take(std::size_t slot, DirtyObject* object) TW_EXCLUDES(lock_);
 
   // For the engine and DirtyList alone.
   std::vector<WriteSlot> slots_;
   WorkKind kind_ = WorkKind::kBackground;
-  bool published_ = false;  // the flusher's own
+  bool published_ TW_GUARDED_BY(lock_) = false;
   std::uint16_t id_ = 0;    // its index in the table of batches that cancel() is handed
   WritebackContext* context_ = nullptr;
   void (*on_complete_)(Batch&) = nullptr;
@@ -92,9 +85,7 @@ class Batch {
   Instant oldest_;         // least stamp of its objects; Instant::min() while they are gathered
   void* owner_ = nullptr;  // whose completion queue it goes to
   Batch* next_ = nullptr;
-  // Null: not published, or taken. seq_cst: the store in publish() pairs with the waiters bit in cancel().
-  std::unique_ptr<Atomic<DirtyObject*>[]> claims_;
-  std::size_t claims_capacity_ = 0;
+  mutable Mutex lock_ TW_ACQUIRED_AFTER(kRankListShard) TW_ACQUIRED_BEFORE(kRankLru);
 };
 
 }  // namespace tidewheel

@@ -76,9 +76,8 @@ Instant DirtyListBase::stamp_locked(ListShard& home, Instant now) {
 // ---- taking one object ----
 
 bool DirtyListBase::take_from_slot(DirtyObject& object, std::span<Batch* const> batches) {
-  const std::uint32_t place = object.place_.load(std::memory_order_acquire);
+  const std::uint32_t place = object.place_.load(std::memory_order_seq_cst);
   const std::uint32_t batch = place >> 16;
-  // A stale place names a slot that doesn't hold this object: take() then fails.
   return batch < batches.size() && batches[batch] != nullptr && batches[batch]->take(place & 0xFFFFU, &object);
 }
 
@@ -115,11 +114,11 @@ DirtyList::TakeOut DirtyListBase::cancel(DirtyObject& object, std::span<Batch* c
         continue;
       case DirtyPhase::kClaimed:
       case DirtyPhase::kWriting: {
-        bool taken = take_from_slot(object, batches);
+        bool taken = state.phase() == DirtyPhase::kClaimed && take_from_slot(object, batches);
         if (!taken) {
           if (!set_waiters(object)) continue;
-          // Again: publish() stores the slot and then looks at the waiters bit, this is the other order, so
-          // one of the two sees the other and nobody sleeps beside a slot he could have taken.
+          // Again: publish() stores the place and then looks at the waiters bit, this is the other order, so
+          // one of the two sees the other and nobody sleeps beside a slot that he could have taken.
           taken = take_from_slot(object, batches);
         }
         if (!taken) return TakeOut::kInBatch;
@@ -165,34 +164,26 @@ void DirtyListBase::claim_locked(ListShard& home, DirtyObject& object) {
 }
 
 bool DirtyListBase::publish(Batch& batch) {
+  MutexLock hold(batch.lock_);  // no slot can be taken before all are announced
   TW_ASSERT(!batch.published_, "a batch is published twice");
-  TW_ASSERT(batch.slots_.size() <= batch.claims_capacity_, "a batch has more slots than it reserved");
   batch.published_ = true;
   bool waiters = false;
   for (std::size_t i = 0; i < batch.slots_.size(); ++i) {
     DirtyObject* object = batch.slots_[i].object;
     if (object == nullptr) continue;
     object->place_.store((std::uint32_t{batch.id_} << 16) | static_cast<std::uint32_t>(i),
-                         std::memory_order_release);
-    // The waiters bit is looked at before the slot opens, for once it is open the object may be gone; and a
-    // canceller that set the bit later tries the slot again after that.
+                         std::memory_order_seq_cst);
     if (object->state().has_waiters()) {
       object->state_.fetch_and(~DirtyState::kWaiters, std::memory_order_seq_cst);
       waiters = true;
     }
-    batch.claims_[i].store(object, std::memory_order_seq_cst);
   }
   return waiters;
 }
 
 void DirtyListBase::withdraw(Batch& batch) {
+  MutexLock hold(batch.lock_);
   TW_ASSERT(batch.published_, "a batch is withdrawn that was not published");
-  for (std::size_t i = 0; i < batch.slots_.size(); ++i) {
-    if (batch.slots_[i].object == nullptr) continue;
-    if (batch.claims_[i].exchange(nullptr, std::memory_order_seq_cst) == nullptr) {
-      batch.slots_[i].object = nullptr;  // cancelled
-    }
-  }
   batch.published_ = false;
 }
 
@@ -230,41 +221,45 @@ bool DirtyListBase::unclaim(DirtyObject& object, Instant now) {
   return relist(object, Filing::kUnclaimed, DirtyPhase::kClaimed, 0, nullptr, now);
 }
 
-bool DirtyListBase::end_write(const WriteSlot& slot, WorkKind kind, Instant now) {
+DirtyList::EndWrite DirtyListBase::end_write(const WriteSlot& slot, WorkKind kind, Instant now) {
   DirtyObject& object = *slot.object;
   const WriteEnd end{slot.stamp, kind};
   switch (slot.outcome) {
     case WriteOutcome::kPending:
-      TW_ASSERT(slot.outcome != WriteOutcome::kPending, "a write ends without an outcome");
-      return false;
-    case WriteOutcome::kWritten: {
+      break;
+    case WriteOutcome::kWritten:
+    case WriteOutcome::kGivenUp: {
       object.retry_step = 0;
       std::uint32_t word = object.state().word();
       while (DirtyState(word).classes() == 0) {
         TW_ASSERT(DirtyState(word).phase() == DirtyPhase::kWriting, "a write ends that had not begun");
         if (object.state_.compare_exchange(word, 0, std::memory_order_seq_cst)) {
-          return DirtyState(word).has_waiters();
+          return EndWrite{.waiters = DirtyState(word).has_waiters(), .clean = true};
         }
       }
-      return relist(object, Filing::kRedirtied, DirtyPhase::kWriting, 0, &end, now);
+      return EndWrite{.waiters = relist(object, Filing::kRedirtied, DirtyPhase::kWriting, 0, &end, now)};
     }
     case WriteOutcome::kPartial:
       object.retry_step = 0;
-      return relist(object, Filing::kPartial, DirtyPhase::kWriting, slot.classes, &end, now);
+      return EndWrite{
+          .waiters = relist(object, Filing::kPartial, DirtyPhase::kWriting, slot.classes, &end, now)};
     case WriteOutcome::kSkipped:
-      return relist(object, Filing::kSkipped, DirtyPhase::kWriting, slot.classes, &end, now);
+      return EndWrite{
+          .waiters = relist(object, Filing::kSkipped, DirtyPhase::kWriting, slot.classes, &end, now)};
     case WriteOutcome::kFailed: {
       if (files_failures()) {
-        return relist(object, Filing::kFailed, DirtyPhase::kWriting, slot.classes, &end, now);
+        return EndWrite{
+            .waiters = relist(object, Filing::kFailed, DirtyPhase::kWriting, slot.classes, &end, now)};
       }
       ShardHold hold(shard(object.state().shard()));  // a marker may be writing a stamp
       object.node.stamp = slot.stamp;
-      bool waiters = false;
-      ladder_.add(object, slot.classes, now, &waiters);
-      return waiters;
+      EndWrite ended;
+      ladder_.add(object, slot.classes, now, &ended.waiters);
+      return ended;
     }
   }
-  return false;
+  TW_ASSERT(slot.outcome != WriteOutcome::kPending, "a write ends without an outcome");
+  return {};
 }
 
 // ---- selections ----
@@ -287,17 +282,28 @@ std::size_t DirtyListBase::SelectionBase::claim(std::span<DirtyObject*> out) {
 // ---- what is there ----
 
 Instant DirtyListBase::oldest() const {
-  std::int64_t oldest_ns = INT64_MAX;
-  for (const auto& each : shards_) {
-    oldest_ns = std::min(oldest_ns, each->oldest_ns.load(std::memory_order_relaxed));
-  }
-  return Instant{oldest_ns};
+  Instant oldest = Instant::max();
+  for (const auto& each : shards_) oldest = std::min(oldest, oldest_of(*each));
+  return oldest;
+}
+
+Instant DirtyListBase::oldest_of(const ListShard& home) const {
+  return Instant{home.oldest_ns.load(std::memory_order_relaxed)};
 }
 
 std::uint64_t DirtyListBase::listed() const {
   std::uint64_t total = ladder_.size();
   for (const auto& each : shards_) total += each->count.load(std::memory_order_relaxed);
   return total;
+}
+
+bool DirtyListBase::any_listed(std::uint32_t flusher, std::uint32_t flushers) const {
+  for (const auto& each : shards_) {
+    if (!serves(flusher, flushers, each->index)) continue;
+    MutexLock hold(each->lock);
+    if (each->count.load(std::memory_order_relaxed) != 0) return true;
+  }
+  return false;
 }
 
 DirtyListStats DirtyListBase::stats() const {
@@ -327,7 +333,7 @@ void DirtyListBase::check_invariants() const {
     MutexLock hold(each->lock);
     const std::uint64_t objects = check_shard_locked(*each);
     TW_ASSERT(objects == each->count.load(std::memory_order_relaxed), "a shard's count is not its size");
-    TW_ASSERT((each->oldest_ns.load(std::memory_order_relaxed) == INT64_MAX) == (objects == 0),
+    TW_ASSERT((oldest_of(*each) == Instant::max()) == (objects == 0),
               "a shard's oldest stamp disagrees with its size");
   }
   ladder_.check_invariants();

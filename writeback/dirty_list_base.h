@@ -22,7 +22,7 @@ struct alignas(kCacheLine) ListShard {
   virtual ~ListShard() = default;
 
   // Elements linked, moved, tagged, popped or looked at: counted by whoever does it.
-  void touch(std::uint64_t elements = 1) TW_REQUIRES(lock) { touched_in_hold += elements; }
+  void touch(std::uint64_t n = 1) TW_REQUIRES(lock) { touched_in_hold += n; }
 
   mutable Mutex lock TW_ACQUIRED_AFTER(kRankListShard) TW_ACQUIRED_BEFORE(kRankRetry);
   const std::uint32_t index;
@@ -84,12 +84,13 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
   void withdraw(Batch& batch) final;
   void begin_write(WriteSlot& slot) final;
   bool unclaim(DirtyObject& object, Instant now) final;
-  bool end_write(const WriteSlot& slot, WorkKind kind, Instant now) final;
+  EndWrite end_write(const WriteSlot& slot, WorkKind kind, Instant now) final;
 
-  Instant oldest() const override;
+  Instant oldest() const final;
   Instant next_retry() const final { return ladder_.next_due(); }
   Instant oldest_retry() const final { return ladder_.oldest(); }
   std::uint64_t listed() const final;
+  bool any_listed(std::uint32_t flusher, std::uint32_t flushers) const final;
   DirtyListStats stats() const final;
   void check_invariants() const final;
 
@@ -108,6 +109,13 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
       TW_REQUIRES(shard.lock) = 0;
   // Takes it off wherever link_locked or a selection put it, in O(1). Keeps shard.oldest_ns.
   virtual void unlink_locked(ListShard& shard, DirtyObject& object) TW_REQUIRES(shard.lock) = 0;
+  // Lock-free; by default what the design keeps in shard.oldest_ns.
+  virtual Instant oldest_of(const ListShard& shard) const;
+  // Whether a selection of this flusher covers the shard; all do, unless the design splits the work.
+  virtual bool serves(std::uint32_t flusher, std::uint32_t flushers, std::uint32_t shard_index) const {
+    (void)flusher, (void)flushers, (void)shard_index;
+    return true;
+  }
   // Failed objects come back through link_locked(kFailed) and not by the ladder.
   virtual bool files_failures() const { return false; }
   // Walks the shard's lists; calls check_listed() on each element and answers how many there are.
@@ -139,7 +147,6 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
 
  private:
   bool list_clean(DirtyObject& object, std::uint32_t classes, Instant now);
-  // The shard that the state names, or null for the ladder's.
   static bool take_from_slot(DirtyObject& object, std::span<Batch* const> batches);
   static bool set_waiters(DirtyObject& object);
   bool relist(DirtyObject& object, Filing why, DirtyPhase from, std::uint32_t classes, const WriteEnd* end,

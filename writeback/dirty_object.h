@@ -114,19 +114,24 @@ class DirtyObject {
   // an owner switch, under both contexts' locks).
   std::uint16_t context() const { return context_; }
   void set_context(std::uint16_t context) { context_ = context; }
+  // Which of several lists it belongs to, where a design spreads objects by hash (an inode sets its
+  // number's). 0: by address. Only while clean.
+  void set_hash(std::uint8_t hash) { hash_ = hash; }
   // When it was first dirtied since it was clean; meaningful to the holder of the shard lock and to the
   // flusher that has it claimed. Once it is being written, WriteSlot::stamp says it instead.
   Instant dirtied_when() const { return node.stamp; }
 
   // For DirtyList and the engine alone.
   WheelNode node;
-  // seq_cst throughout: pairs with itself (re-dirty, above) and with Batch::claims_ (publish, cancel).
+  // seq_cst throughout: pairs with the data's tags (re-dirty, above) and with place_ (publish, cancel).
   Atomic<std::uint32_t> state_{0};
-  // While its batch is published: batch << 16 | slot, so that cancel() finds it in O(1). Written before the
-  // release of Batch::claims_[slot], read by cancel() at any time and then confirmed by that slot.
+  // While its batch is published: batch << 16 | slot, so that cancel() finds it in O(1). publish() stores it
+  // and then looks for waiters; cancel() sets the waiters bit and then looks here (seq_cst: one of them
+  // sees the other). A stale one is harmless: the slot it names doesn't hold this object.
   Atomic<std::uint32_t> place_{0};
   std::uint16_t context_ = kNoContext;
-  std::uint16_t retry_step = 0;  // failures since the last success, capped; the retry ladder's lock
+  std::uint8_t retry_step = 0;  // failures since the last success, capped; the retry ladder's lock
+  std::uint8_t hash_ = 0;
   Atomic<std::uint32_t> write_errors{0};  // error sequence (writeback/error_sequence.h)
 };
 static_assert(sizeof(DirtyObject) == 40);

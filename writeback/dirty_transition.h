@@ -25,6 +25,7 @@ inline DirtyState change_phase(DirtyObject& object, DirtyPhase from, DirtyPhase 
 
 // listed, retry or claimed -> clean, dropping whatever classes are marked. Answers the state before.
 inline DirtyState change_to_clean(DirtyObject& object) {
+  object.retry_step = 0;  // before the exchange: afterwards the object may be anybody's
   const DirtyState before{object.state_.exchange(0, std::memory_order_seq_cst)};
   TW_ASSERT(!before.clean(), "a clean object is made clean");
   TW_ASSERT(before.phase() != DirtyPhase::kWriting, "an object is made clean while it is being written");

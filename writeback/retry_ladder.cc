@@ -35,7 +35,7 @@ Duration RetryLadder::back_off(std::uint32_t rung) const { return Duration{first
 void RetryLadder::add(DirtyObject& object, std::uint32_t classes, Instant now, bool* had_waiters) {
   MutexLock hold(lock_);
   const std::uint32_t rung = std::min<std::uint32_t>(object.retry_step, top_rung_);
-  object.retry_step = static_cast<std::uint16_t>(rung + 1);
+  object.retry_step = static_cast<std::uint8_t>(rung + 1);
   const Duration wait = back_off(rung);
   const Instant due = now + wait;
   std::list<Group>& groups = rungs_[rung];
@@ -57,7 +57,6 @@ bool RetryLadder::cancel(DirtyObject& object) {
   MutexLock hold(lock_);
   if (object.state().phase() != DirtyPhase::kRetry) return false;
   unlink_node(object.node);
-  object.retry_step = 0;
   count_.store(size() - 1, std::memory_order_relaxed);
   publish_locked();
   change_to_clean(object);
