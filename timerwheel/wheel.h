@@ -139,6 +139,8 @@ class Wheel {
   // Gives all memory back if nothing is listed and no set is open; true if so. For idle contexts.
   bool trim();
   void check_invariants() const;  // walks everything; for tests
+  template <class Visit>
+  void for_each(Visit visit) const;  // every element listed, in no order; for tests
 
  private:
   static constexpr std::int64_t kNoKey = BucketQueue::kNoKey;
@@ -214,6 +216,26 @@ inline void Wheel::insert(WheelNode& node, Instant now) noexcept {
   current_->link_back(node);
   ++stats_.inserts;
   if (first) slot_filled(index_of(head_slot_), head_slot_);
+}
+
+template <class Visit>
+void Wheel::for_each(Visit visit) const {
+  const auto walk = [&](const BucketQueue& queue) {
+    queue.for_each([&](std::int64_t, const Bucket& bucket) { bucket.for_each(visit); });
+  };
+  const auto walk_ring = [&](const SlotRing* ring) {
+    for (std::uint32_t i = 0; ring != nullptr && i < ring->slots(); ++i) {
+      if (ring->bucket(i) != nullptr) ring->bucket(i)->for_each(visit);
+    }
+  };
+  walk(ready_);
+  walk(ancient_);
+  walk_ring(ring_.get());
+  for (const auto& set : open_sets_) {
+    walk(set->ready_);
+    walk(set->ancient_);
+    walk_ring(set->ring_.get());
+  }
 }
 
 inline void Wheel::remove(WheelNode& node) noexcept {
