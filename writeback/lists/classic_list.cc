@@ -43,6 +43,15 @@ void ClassicList::link_locked(ListShard& shard, DirtyObject& object, Filing why,
   home.lock.assert_held();
   home.touch();
   const bool sync = end != nullptr && end->kind == WorkKind::kSync;
+  // Dirty since before an open sync: it must not slip past it behind a clobbered stamp. (The original's one
+  // flusher can't be in the middle of this write when it begins a sync; several can.)
+  const bool awaited =
+      why != Filing::kDirtied && !home.open_syncs.empty() && object.node.stamp <= home.open_syncs.back();
+  if (awaited && why != Filing::kUnclaimed) {
+    home.b_more_io.push_front(object.node);
+    note_older_locked(home, object.node);
+    return;
+  }
   switch (why) {
     case Filing::kDirtied:
       home.b_dirty.push_front(object.node);
@@ -57,12 +66,7 @@ void ClassicList::link_locked(ListShard& shard, DirtyObject& object, Filing why,
       home.b_more_io.push_front(object.node);
       break;
     case Filing::kSkipped:
-      // The original's sync waits for a busy inode; here it meets it again in its next round.
-      if (sync) {
-        home.b_more_io.push_front(object.node);
-      } else {
-        redirty_tail_locked(home, object, now);
-      }
+      redirty_tail_locked(home, object, now);
       break;
     case Filing::kFailed:
       TW_ASSERT(why != Filing::kFailed, "failures go to the ladder");
@@ -71,8 +75,12 @@ void ClassicList::link_locked(ListShard& shard, DirtyObject& object, Filing why,
       home.b_io.push_back(object.node);  // next to be consumed, as if never taken
       break;
   }
-  if (object.node.stamp.ns < home.oldest_ns.load(std::memory_order_relaxed)) {
-    home.oldest_ns.store(object.node.stamp.ns, std::memory_order_relaxed);
+  note_older_locked(home, object.node);
+}
+
+void ClassicList::note_older_locked(ClassicShard& home, const WheelNode& node) {
+  if (node.stamp.ns < home.oldest_ns.load(std::memory_order_relaxed)) {
+    home.oldest_ns.store(node.stamp.ns, std::memory_order_relaxed);
   }
 }
 
@@ -122,6 +130,15 @@ class ClassicList::ClassicSelection final : public SelectionBase {
       ClassicShard& home = lists_.list(i);
       ShardHold hold(home);
       sync_before_[i] = std::max(request_.now, home.last);
+      home.open_syncs.insert(std::upper_bound(home.open_syncs.begin(), home.open_syncs.end(), sync_before_[i]),
+                             sync_before_[i]);
+    }
+  }
+  ~ClassicSelection() override {
+    for (std::uint32_t i = 0; i < sync_before_.size(); ++i) {
+      ClassicShard& home = lists_.list(i);
+      ShardHold hold(home);
+      home.open_syncs.erase(std::lower_bound(home.open_syncs.begin(), home.open_syncs.end(), sync_before_[i]));
     }
   }
 

@@ -22,6 +22,7 @@ struct ClassicShard : ListShard {
   NodeList b_dirty TW_GUARDED_BY(lock);
   NodeList b_io TW_GUARDED_BY(lock);
   NodeList b_more_io TW_GUARDED_BY(lock);
+  std::vector<Instant> open_syncs TW_GUARDED_BY(lock);  // their moments, sorted
 };
 
 class ClassicList : public DirtyListBase {
@@ -44,6 +45,7 @@ class ClassicList : public DirtyListBase {
   static void queue_io_locked(ClassicShard& home, Instant dirtied_before) TW_REQUIRES(home.lock);
   DirtyObject* pop_locked(ClassicShard& home, Instant dirtied_before) TW_REQUIRES(home.lock);
   static void publish_oldest_locked(ClassicShard& home) TW_REQUIRES(home.lock);
+  static void note_older_locked(ClassicShard& home, const WheelNode& node) TW_REQUIRES(home.lock);
 };
 
 }  // namespace tidewheel

@@ -7,8 +7,8 @@
 //   - b_io is shared: a sync writes what background work has queued, dirtied after the sync began or not
 //     (P4).
 // Where it differs from the original: a failed object goes to the retry ladder (the original marks its pages
-// clean and loses them); and a skipped object under sync comes again in the sync's next round (the original
-// waits for it in place).
+// clean and loses them); and what comes back from a batch, dirty since before an open sync, goes to b_more_io
+// and so to the sync's next round (the original's sync waits for it in place).
 #include "writeback/lists/classic_list.h"
 #include "writeback/lists/designs.h"
 

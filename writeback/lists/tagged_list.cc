@@ -24,7 +24,7 @@ struct TaggedShard : ListShard {
   using ListShard::ListShard;
   NodeList dirty TW_GUARDED_BY(lock);  // sorted by stamp, oldest at the back
   std::uint64_t tagged TW_GUARDED_BY(lock) = 0;
-  std::vector<Instant> open_syncs TW_GUARDED_BY(lock);  // their moments, oldest first
+  std::vector<Instant> open_syncs TW_GUARDED_BY(lock);  // their moments, sorted
 };
 
 std::vector<std::unique_ptr<ListShard>> make_one(const DirtyListOptions& options) {
@@ -137,7 +137,7 @@ class TaggedList::TaggedSelection final : public SelectionBase {
     ShardHold hold(home);
     if (request_.kind == WorkKind::kSync) {
       cut_off_ = std::max(request_.now, home.last);
-      home.open_syncs.push_back(cut_off_);
+      home.open_syncs.insert(std::upper_bound(home.open_syncs.begin(), home.open_syncs.end(), cut_off_), cut_off_);
     }
     tag_walk_locked(home, cut_off_);
   }

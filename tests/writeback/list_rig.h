@@ -1,0 +1,106 @@
+// tests/writeback/list_rig.h: a dirty list with objects, a hand-turned clock and a flusher without an engine.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "writeback/dirty_list.h"
+
+namespace tidewheel {
+
+struct ListRig {
+  explicit ListRig(const std::string& design, std::size_t count = 0, DirtyListOptions options = {})
+      : list(find_dirty_list_design(design)->make(options)) {
+    for (std::size_t i = 0; i < count; ++i) objects.push_back(std::make_unique<DirtyObject>());
+  }
+  ~ListRig() {
+    open.reset();
+    for (auto& object : objects) cancel(*object);
+  }
+
+  DirtyObject& operator[](std::size_t i) { return *objects[i]; }
+  std::size_t index_of(const DirtyObject* object) const {
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      if (objects[i].get() == object) return i;
+    }
+    return objects.size();
+  }
+  void pass(Duration time) { now = now + time; }
+  bool mark(std::size_t i, std::uint32_t classes = kDirtyData) {
+    return list->mark_dirty(*objects[i], classes, now);
+  }
+  DirtyList::TakeOut cancel(DirtyObject& object) { return list->cancel(object, batches); }
+
+  SelectionRequest request(WorkKind kind) const {
+    SelectionRequest asked;
+    asked.kind = kind;
+    asked.now = now;
+    asked.dirtied_before = kind == WorkKind::kPeriodic ? now - expire : kind == WorkKind::kSync ? now : Instant::max();
+    return asked;
+  }
+  std::unique_ptr<Selection> select(WorkKind kind) { return list->select(request(kind)); }
+
+  // Claims up to n and begins their writes.
+  std::vector<WriteSlot> begin(Selection& selection, std::size_t n) {
+    std::vector<DirtyObject*> claimed(n);
+    claimed.resize(selection.claim(claimed));
+    std::vector<WriteSlot> slots(claimed.size());
+    for (std::size_t i = 0; i < claimed.size(); ++i) {
+      slots[i].object = claimed[i];
+      list->begin_write(slots[i]);
+    }
+    return slots;
+  }
+  DirtyList::EndWrite end(WriteSlot& slot, WriteOutcome outcome, WorkKind kind = WorkKind::kBackground) {
+    slot.outcome = outcome;
+    return list->end_write(slot, kind, now);
+  }
+  // One whole work: everything it claims is written, `each` decides the outcome (default kWritten). Answers
+  // the objects in the order their writes began.
+  using Decide = std::function<WriteOutcome(DirtyObject&)>;
+  std::vector<DirtyObject*> work(WorkKind kind, const Decide& decide = {}, std::size_t batch = 8,
+                                 std::size_t most = SIZE_MAX) {
+    std::vector<DirtyObject*> order;
+    auto selection = select(kind);
+    while (order.size() < most) {
+      std::vector<WriteSlot> slots = begin(*selection, batch);
+      if (slots.empty()) break;
+      for (WriteSlot& slot : slots) {
+        order.push_back(slot.object);
+        end(slot, decide ? decide(*slot.object) : WriteOutcome::kWritten, kind);
+      }
+    }
+    return order;
+  }
+
+  std::unique_ptr<DirtyList> list;
+  std::vector<std::unique_ptr<DirtyObject>> objects;
+  std::vector<Batch*> batches;
+  std::unique_ptr<Selection> open;
+  Instant now = Instant{0} + seconds(1000);
+  Duration expire = seconds(30);
+};
+
+// Every design in the registry, by name, as gtest parameters.
+inline std::vector<std::string> all_designs() {
+  std::vector<std::string> names;
+  for (const DirtyListDesign& design : dirty_list_designs()) names.push_back(design.name);
+  return names;
+}
+inline std::string design_test_name(std::string name) {
+  std::string plain;
+  bool upper = true;
+  for (const char c : name) {
+    if (c == '-') {
+      upper = true;
+    } else {
+      plain += upper ? static_cast<char>(c - 'a' + 'A') : c;
+      upper = false;
+    }
+  }
+  return plain;
+}
+
+}  // namespace tidewheel
