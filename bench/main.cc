@@ -1,6 +1,3 @@
-#include <cstdio>
+#include "bench/program.h"
 
-int main() {
-  std::fputs("tidewheel: no subcommand yet\n", stderr);
-  return 2;
-}
+int main(int argc, char** argv) { return tidewheel::bench::run_program({argv, argv + argc}); }

@@ -1,0 +1,284 @@
+#include "bench/compare.h"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <variant>
+
+#include "bench/compare_table.h"
+#include "bench/fsmark.h"
+#include "bench/interrupt.h"
+#include "bench/json_report.h"
+#include "bench/numbers.h"
+#include "bench/workload.h"
+
+namespace tidewheel::bench {
+
+namespace {
+
+constexpr double kSustainedSeconds = 1.5;
+constexpr int kCalibrationRuns = 3;
+
+struct ChildRun {
+  std::string json;
+  std::string failure;  // empty: json is whole
+};
+
+[[noreturn]] void run_as_child(const FsmarkOptions& options, const std::string& label, int out) {
+  // A terminal's Ctrl-C goes to the parent alone, which passes it on: once.
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  std::string text;
+  auto made = make_target(options);
+  if (const std::string* why = std::get_if<std::string>(&made)) {
+    RunResult none;
+    none.errors.push_back(*why);
+    text = fsmark_json(none, options.command);
+  } else {
+    WorkloadTarget& target = *std::get<0>(made);
+    RunWatch watch;
+    watch.progress = isatty(STDERR_FILENO) == 1;
+    watch.progress_label = label;
+    RunResult result = run_workload(options, target, watch);
+    if (const Result<void> ended = target.shut_down(); !ended) {
+      result.errors.push_back("shut down: " + std::string(ended.error().sentence()));
+    }
+    text = fsmark_json(result, options.command);
+  }
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t n = ::write(out, text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) _exit(1);
+    done += static_cast<std::size_t>(n);
+  }
+  // Not exit(): the parent's buffers and handlers are not this process's to run.
+  _exit(0);
+}
+
+ChildRun run_in_child(const FsmarkOptions& options, const std::string& label) {
+  int ends[2];
+  if (pipe(ends) != 0) return {.json = {}, .failure = std::string("pipe: ") + std::strerror(errno)};
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child < 0) {
+    close(ends[0]);
+    close(ends[1]);
+    return {.json = {}, .failure = std::string("fork: ") + std::strerror(errno)};
+  }
+  if (child == 0) {
+    close(ends[0]);
+    run_as_child(options, label, ends[1]);
+  }
+  close(ends[1]);
+  ChildRun run;
+  bool passed_on = false;
+  for (;;) {
+    if (interrupted() && !passed_on) {
+      kill(child, SIGINT);
+      passed_on = true;
+    }
+    pollfd waiting{.fd = ends[0], .events = POLLIN, .revents = 0};
+    if (poll(&waiting, 1, 100) <= 0) continue;
+    char chunk[65536];
+    const ssize_t n = ::read(ends[0], chunk, sizeof chunk);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    run.json.append(chunk, static_cast<std::size_t>(n));
+  }
+  close(ends[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFSIGNALED(status)) {
+    run.failure = std::string("its process was ended by signal ") + std::to_string(WTERMSIG(status)) + " (" +
+                  strsignal(WTERMSIG(status)) + ")";
+  } else if (WEXITSTATUS(status) != 0 || run.json.empty()) {
+    run.failure = "its process ended with status " + std::to_string(WEXITSTATUS(status)) + " and no figures";
+  }
+  return run;
+}
+
+class Comparison {
+ public:
+  explicit Comparison(const CompareOptions& options) : options_(options) {}
+  int run();
+
+ private:
+  bool calibrate();
+  bool run_one(std::uint32_t round, std::uint32_t threads, const std::string& design);
+  FsmarkOptions options_of(std::uint32_t threads, const std::string& design) const;
+  void say(const std::string& text);
+  int finish();
+  bool quiet() const { return options_.base.json_path == "-"; }
+
+  const CompareOptions& options_;
+  std::uint64_t bandwidth_ = 0;
+  std::uint64_t files_ = 0;  // of all threads; 0: as given
+  CompareDocument document_;
+  std::vector<RunFigures> figures_;
+  std::string error_;
+  std::FILE* log_ = nullptr;
+};
+
+void Comparison::say(const std::string& text) {
+  if (!quiet()) {
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  }
+  if (log_ != nullptr) {
+    std::fputs(text.c_str(), log_);
+    std::fflush(log_);
+  }
+}
+
+FsmarkOptions Comparison::options_of(std::uint32_t threads, const std::string& design) const {
+  FsmarkOptions one = options_.base;
+  one.writeback.design = design;
+  one.workload.threads = threads;
+  if (threads < one.workload.directories.size()) one.workload.directories.resize(threads);
+  one.device.bandwidth = bandwidth_;
+  if (files_ != 0) one.workload.files_per_thread = std::max<std::uint64_t>(1, (files_ + threads - 1) / threads);
+  return one;
+}
+
+// How fast timer-wheel creates with the fewest threads while nothing is written yet.
+bool Comparison::calibrate() {
+  bandwidth_ = options_.base.device.bandwidth;
+  const WorkloadOptions& workload = options_.base.workload;
+  if (options_.files_given && options_.bandwidth_given) return true;
+  if (workload.file_bytes == 0) {
+    // Empty files put no load on a device of any bandwidth.
+    if (!options_.files_given) files_ = 200'000;
+    return true;
+  }
+  const std::uint32_t threads = *std::min_element(options_.threads.begin(), options_.threads.end());
+  std::vector<double> rates;
+  for (int i = 0; i < kCalibrationRuns && !interrupted(); ++i) {
+    FsmarkOptions one = options_of(threads, "timer-wheel");
+    one.device.bandwidth = options_.base.device.bandwidth;
+    one.workload.loops = 1;
+    one.workload.until_full = false;
+    one.workload.phases = {Phase::kCreate};
+    one.workload.verify = false;
+    one.workload.sync_method = 0;
+    const std::uint64_t fitting = one.writeback.background_bytes * 3 / 4 / workload.file_bytes;
+    one.workload.files_per_thread = std::clamp<std::uint64_t>(fitting / threads, 1, 1'000'000);
+    const ChildRun child = run_in_child(one, "calibration, ");
+    const auto figures = child.failure.empty() ? read_figures(child.json) : std::nullopt;
+    if (!figures || !figures->errors.empty()) {
+      error_ = "calibration: " + (!child.failure.empty()                   ? child.failure
+                                  : figures && !figures->errors.empty() ? figures->errors.front()
+                                                                        : std::string("no figures"));
+      return false;
+    }
+    rates.push_back(figures->files_per_s);
+  }
+  const double rate = spread_of(rates).median;
+  if (rate <= 0) return true;
+  document_.calibrated_files_per_s = rate;
+  if (!options_.bandwidth_given) bandwidth_ = bandwidth_for(rate, workload.file_bytes);
+  if (!options_.files_given) {
+    files_ = files_for(rate, bandwidth_, options_.base, kSustainedSeconds) / std::max(1U, workload.loops);
+  }
+  say("calibrated: timer-wheel creates " + short_number(rate) + " files/s with " + std::to_string(threads) +
+      (threads == 1 ? " thread" : " threads") + "; device bandwidth for all: " + format_size(bandwidth_) + "/s" +
+      (options_.bandwidth_given ? " (given)" : " (40% of that)") +
+      (files_ != 0 ? "; " + std::to_string(files_) + " files a loop" : std::string()) + "\n");
+  return true;
+}
+
+bool Comparison::run_one(std::uint32_t round, std::uint32_t threads, const std::string& design) {
+  FsmarkOptions one = options_of(threads, design);
+  one.round = round;
+  const std::string label = "round " + std::to_string(round) + " of " + std::to_string(options_.rounds) + ", " +
+                            design + ", " + std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ");
+  const ChildRun child = run_in_child(one, label);
+  const auto figures = child.failure.empty() ? read_figures(child.json) : std::nullopt;
+  if (!figures) {
+    error_ = label + "failed: " + (child.failure.empty() ? "its figures cannot be read" : child.failure);
+    return false;
+  }
+  if (!figures->errors.empty()) {
+    error_ = label + "failed: " + figures->errors.front();
+    document_.runs.push_back(child.json);
+    return false;
+  }
+  document_.runs.push_back(child.json);
+  // Cut short, it would stand among the medians as if it were whole.
+  if (!figures->interrupted) figures_.push_back(*figures);
+  return true;
+}
+
+int Comparison::finish() {
+  document_.interrupted = interrupted();
+  document_.summary = summarize(figures_, options_.designs, options_.threads);
+  if (!figures_.empty()) say("\n" + compare_table(figures_, options_.designs, options_.threads));
+  if (interrupted()) say("interrupted: the table holds the runs that were complete\n");
+  bool failed = !error_.empty();
+  if (failed) print_error(error_);
+  if (!options_.base.json_path.empty()) {
+    if (const std::string why = write_text(options_.base.json_path, compare_json(document_)); !why.empty()) {
+      print_error("--json " + why);
+      failed = true;
+    } else if (!quiet()) {
+      say("JSON: " + options_.base.json_path + "\n");
+    }
+  }
+  if (log_ != nullptr && std::fclose(log_) != 0) {
+    print_error("-l " + options_.base.workload.log_file + ": " + std::strerror(errno));
+    failed = true;
+  }
+  const DeviceOptions& device = options_.base.device;
+  if (options_.base.target == TargetKind::kFlat && device.kind == DeviceKind::kImage && device.image_is_default) {
+    ::unlink(device.image_path.c_str());  // of use to these runs alone, and gigabytes
+  }
+  return failed ? 1 : 0;
+}
+
+int Comparison::run() {
+  const std::string& log_path = options_.base.workload.log_file;
+  if (!log_path.empty()) {
+    log_ = std::fopen(log_path.c_str(), "ae");
+    if (log_ == nullptr) {
+      print_error("-l " + log_path + ": " + std::strerror(errno));
+      return 1;
+    }
+  }
+  if (!options_.base.json_path.empty() && options_.base.json_path != "-") {
+    if (const std::string why = write_text(options_.base.json_path, ""); !why.empty()) {
+      print_error("--json " + why);
+      if (log_ != nullptr) std::fclose(log_);
+      return 1;
+    }
+  }
+  catch_interrupts();
+  document_.command = options_.base.command;
+  document_.seed = options_.base.workload.seed;
+  document_.started = utc_now();
+  if (!calibrate()) return finish();
+  document_.device_bandwidth = bandwidth_;
+  const std::size_t designs = options_.designs.size();
+  for (std::uint32_t round = 0; round < options_.rounds; ++round) {
+    for (const std::uint32_t threads : options_.threads) {
+      for (std::size_t i = 0; i < designs; ++i) {
+        if (interrupted()) return finish();
+        // Each round begins with another design, so that a drift of the machine meets all of them.
+        if (!run_one(round + 1, threads, options_.designs[(i + round) % designs])) return finish();
+      }
+    }
+  }
+  return finish();
+}
+
+}  // namespace
+
+int run_compare(const CompareOptions& options) { return Comparison(options).run(); }
+
+}  // namespace tidewheel::bench

@@ -1,0 +1,35 @@
+// bench/compare_table.h: the table that compare prints, and how many files and how much bandwidth it asks.
+// Threads:   pure functions.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/json_report.h"
+#include "bench/options.h"
+
+namespace tidewheel::bench {
+
+struct Spread {
+  double median = 0, low = 0, high = 0;
+  std::size_t count = 0;  // 0: there was none
+};
+Spread spread_of(std::vector<double> values);
+
+// Three significant digits: 950, 36.4k, 120k, 1.25M.
+std::string short_number(double value);
+
+// One block per thread count: rows are the load points and the lock figures, columns the designs.
+std::string compare_table(const std::vector<RunFigures>& runs, const std::vector<std::string>& designs,
+                          const std::vector<std::uint32_t>& threads);
+std::vector<SummaryRow> summarize(const std::vector<RunFigures>& runs, const std::vector<std::string>& designs,
+                                  const std::vector<std::uint32_t>& threads);
+
+// The device bandwidth at which creates at `files_per_s` pass all three load points: 40% of their bytes.
+std::uint64_t bandwidth_for(double files_per_s, std::uint64_t file_bytes);
+// Files of all threads together, so that creates at `files_per_s` onto a device of that bandwidth stay
+// throttled for `sustained_s`.
+std::uint64_t files_for(double files_per_s, std::uint64_t bandwidth, const FsmarkOptions& options,
+                        double sustained_s);
+
+}  // namespace tidewheel::bench

@@ -1,0 +1,14 @@
+// bench/designs.h: the dirty-list designs that can be named on the command line.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tidewheel::bench {
+
+// In the order of the table that compare prints: the classics first, timer-wheel last.
+std::vector<std::string> design_names();
+// Whether a lock class is one of the dirty lists' shared locks.
+bool is_list_lock(std::string_view name);
+
+}  // namespace tidewheel::bench

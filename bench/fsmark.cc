@@ -1,0 +1,146 @@
+#include "bench/fsmark.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+#include "bench/fsmark_text.h"
+#include "bench/interrupt.h"
+#include "bench/json_report.h"
+#include "bench/posix_target.h"
+#include "bench/workload.h"
+
+namespace tidewheel::bench {
+
+namespace {
+
+// The same text to standard output and to the log file, as far as it goes.
+class Transcript {
+ public:
+  Transcript(bool to_stdout, std::FILE* log) : to_stdout_(to_stdout), log_(log) {}
+  ~Transcript() {
+    if (log_ != nullptr) std::fclose(log_);
+  }
+  Transcript(const Transcript&) = delete;
+  Transcript& operator=(const Transcript&) = delete;
+
+  void print(const std::string& text) {
+    if (to_stdout_) {
+      std::fputs(text.c_str(), stdout);
+      std::fflush(stdout);
+    }
+    if (log_ != nullptr && (std::fputs(text.c_str(), log_) < 0 || std::fflush(log_) != 0)) log_failed_ = true;
+  }
+  bool log_failed() const { return log_failed_; }
+
+ private:
+  const bool to_stdout_;
+  std::FILE* const log_;
+  bool log_failed_ = false;
+};
+
+std::string ctime_now() {
+  const std::time_t now = std::time(nullptr);
+  char text[64] = {};
+  ctime_r(&now, text);
+  text[std::strcspn(text, "\n")] = '\0';
+  return text;
+}
+
+}  // namespace
+
+void print_error(const std::string& line) { std::fprintf(stderr, "tidewheel: %s\n", line.c_str()); }
+
+std::string write_text(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    const bool ok = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+    return ok ? "" : std::string("standard output: ") + std::strerror(errno);
+  }
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  if (file == nullptr) return path + ": " + std::strerror(errno);
+  const bool wrote = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const int write_error = errno;
+  if (std::fclose(file) != 0 || !wrote) return path + ": " + std::strerror(wrote ? errno : write_error);
+  return "";
+}
+
+int run_fsmark(const FsmarkOptions& options) {
+  const WorkloadOptions& workload = options.workload;
+  // Every output is opened before the work, so that an hour's run is not lost to a misspelt path.
+  std::FILE* log = nullptr;
+  if (!workload.log_file.empty()) {
+    log = std::fopen(workload.log_file.c_str(), "ae");
+    if (log == nullptr) {
+      print_error("-l " + workload.log_file + ": " + std::strerror(errno));
+      return 1;
+    }
+  }
+  Transcript transcript(options.json_path != "-", log);
+  std::FILE* csv = nullptr;
+  if (!options.interval_csv_path.empty()) {
+    csv = std::fopen(options.interval_csv_path.c_str(), "we");
+    if (csv == nullptr) {
+      print_error("--interval-csv " + options.interval_csv_path + ": " + std::strerror(errno));
+      return 1;
+    }
+  }
+  if (!options.json_path.empty() && options.json_path != "-") {
+    if (const std::string why = write_text(options.json_path, ""); !why.empty()) {
+      print_error("--json " + why);
+      if (csv != nullptr) std::fclose(csv);
+      return 1;
+    }
+  }
+  catch_interrupts();
+  auto made = make_target(options);
+  if (const std::string* why = std::get_if<std::string>(&made)) {
+    print_error(*why);
+    if (csv != nullptr) std::fclose(csv);
+    return 1;
+  }
+  WorkloadTarget& target = *std::get<0>(made);
+  transcript.print(fsmark_header(options, ctime_now(), target.description()));
+  RunWatch watch;
+  watch.on_loop = [&](const LoopResult& loop, std::uint64_t count) {
+    transcript.print(fsmark_row(workload, loop, count));
+  };
+  watch.interval_csv = csv;
+  watch.progress = isatty(STDERR_FILENO) == 1;
+  RunResult result = run_workload(options, target, watch);
+  if (const Result<void> ended = target.shut_down(); !ended) {
+    result.errors.push_back("shut down: " + std::string(ended.error().sentence()));
+  }
+  transcript.print(fsmark_footer(result.loops));
+  if (result.full) transcript.print("# full after " + std::to_string(result.files) + " files\n");
+  if (result.verified_files) {
+    transcript.print("# verified: every byte of " + std::to_string(*result.verified_files) + " files\n");
+  }
+  if (result.interrupted) transcript.print("# interrupted: figures are of what was done until then\n");
+  if (result.disturbed()) {
+    transcript.print("# other programs or the hypervisor took more than 5% of the CPU used during this run\n");
+  }
+  bool failed = !result.errors.empty();
+  if (!options.json_path.empty()) {
+    if (const std::string why = write_text(options.json_path, fsmark_json(result, options.command)); !why.empty()) {
+      print_error("--json " + why);
+      failed = true;
+    }
+  }
+  if (transcript.log_failed()) {
+    print_error("-l " + workload.log_file + ": it could not be written");
+    failed = true;
+  }
+  if (!result.errors.empty()) print_error(result.errors.front());
+  return failed ? 1 : 0;
+}
+
+std::variant<std::unique_ptr<WorkloadTarget>, std::string> make_target(const FsmarkOptions& options) {
+  if (options.target == TargetKind::kPosix) return make_posix_target(options.workload.directories);
+  return std::string("--flat: not built yet");
+}
+
+}  // namespace tidewheel::bench

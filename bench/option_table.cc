@@ -1,0 +1,136 @@
+// The table of subcommands and options: names and help alone. bench/validate.cc gives them meaning.
+#include <array>
+
+#include "bench/command_line.h"
+
+#ifndef TIDEWHEEL_VERSION
+#define TIDEWHEEL_VERSION "unknown"
+#endif
+
+namespace tidewheel::bench {
+
+namespace {
+
+constexpr ValueKind kFlag = ValueKind::kFlag;
+constexpr ValueKind kValue = ValueKind::kValue;
+constexpr ValueKind kRepeated = ValueKind::kRepeated;
+
+constexpr const char* kFiles = "Files (the options of fs_mark 3.3)";
+constexpr const char* kWork = "Work";
+constexpr const char* kWhere = "Where it runs";
+constexpr const char* kWriteback = "Writeback";
+constexpr const char* kFigures = "Figures";
+constexpr const char* kComparison = "Comparison";
+
+#define TW_WORKLOAD_OPTIONS                                                                                  \
+  OptionSpec{"-d", kRepeated, "DIR",                                                                         \
+             "a directory; threads are spread over all of them (needed with --posix; the flat store has "    \
+             "no names, there it only counts; default /0, for compare /0 to /7)", kFiles},                   \
+  OptionSpec{"-n", kValue, "N", "files per thread and loop, 1 to 1000000000 (1000; compare chooses)", kFiles}, \
+  OptionSpec{"-s", kValue, "SIZE", "file size, 0 to 8T (51200; compare 4096)", kFiles},                      \
+  OptionSpec{"-w", kValue, "SIZE", "bytes per write, 1 to 1G (16384)", kFiles},                              \
+  OptionSpec{"-L", kValue, "N", "loops, 0 to 1000000, and keep the files; 0 and 1 both do one", kFiles},     \
+  OptionSpec{"-D", kValue, "N",                                                                              \
+             "subdirectories per directory, 2 to 1000000, made once (accepted and without effect on the "    \
+             "flat store)", kFiles},                                                                         \
+  OptionSpec{"-N", kValue, "N", "files to a subdirectory, then the next, round robin; needs -D", kFiles},    \
+  OptionSpec{"-S", kValue, "0..6",                                                                           \
+             "sync: 0 none, 1 fsync each file before close, 2 after the loop sync the target and fsync one " \
+             "file per thread, 3 after the loop fsync each in reverse order, 4 sync and then as 3, 5 as 3 "  \
+             "in creation order, 6 sync and then as 5 (1; compare 0)", kFiles},                              \
+  OptionSpec{"-k", kFlag, "", "keep the files (otherwise each thread unlinks its own after the timed part)", \
+             kFiles},                                                                                        \
+  OptionSpec{"-F", kFlag, "", "loop until the target is full; what was acknowledged is kept", kFiles},       \
+  OptionSpec{"-p", kValue, "N", "length of a file's name, 1 to 255 (40)", kFiles},                           \
+  OptionSpec{"-r", kValue, "N", "random characters at the end of it, 1 to the length of the name (24)", kFiles}, \
+  OptionSpec{"-l", kValue, "FILE", "log file, appended (fs_log.txt; compare: none)", kFiles},                \
+  OptionSpec{"--phases", kValue, "LIST", "create,stat,read,unlink: what is timed, in this order (create)", kWork}, \
+  OptionSpec{"--verify", kFlag, "", "at the end read every byte back, after a remount where there is one", kWork}, \
+  OptionSpec{"--zero", kFlag, "", "write zeros instead of a repeatable pattern", kWork},                     \
+  OptionSpec{"--seed", kValue, "N", "names and data follow from it, 0 to 9223372036854775807 (1)", kWork}
+
+#define TW_TARGET_OPTIONS                                                                                     \
+  OptionSpec{"--flat", kFlag, "", "the flat store: extents on the device and nothing else (the default)", kWhere}, \
+  OptionSpec{"--posix", kFlag, "", "real directories (-d) through system calls: any mounted file system", kWhere}, \
+  OptionSpec{"--image", kValue, "PATH", "the device is this file, made if missing (out/default.img)", kWhere}, \
+  OptionSpec{"--size", kValue, "SIZE", "size of an image that is made, or of the null device (64G)", kWhere}, \
+  OptionSpec{"--ram", kValue, "SIZE", "the device is memory", kWhere},                                        \
+  OptionSpec{"--null", kFlag, "", "the device takes its time and drops the data", kWhere},                    \
+  OptionSpec{"--device-bandwidth", kValue, "SIZE", "at most that many bytes per second (not limited)", kWhere}, \
+  OptionSpec{"--device-latency", kValue, "TIME", "each request takes that long at least (0)", kWhere}
+
+#define TW_WRITEBACK_OPTIONS                                                                                  \
+  OptionSpec{"--memory", kValue, "SIZE", "budget for pages and inodes, 16M to 1P (1G)", kWriteback},          \
+  OptionSpec{"--background", kValue, "SIZE|P%", "dirty bytes from which writeback runs (10%; compare 20%)", kWriteback}, \
+  OptionSpec{"--dirty", kValue, "SIZE|P%", "dirty bytes at which writers wait (20%; compare 40%)", kWriteback}, \
+  OptionSpec{"--expire", kValue, "TIME", "age at which what is dirty is written, 10ms to 24h (30s)", kWriteback}, \
+  OptionSpec{"--interval", kValue, "TIME", "how often that is looked for; 0 never, else 10ms to 24h (5s)", kWriteback}, \
+  OptionSpec{"--throttle", kValue, "NAME", "hard-limit", kWriteback},                                         \
+  OptionSpec{"--shards", kValue, "N", "shards of a list, a power of two, 1 to 128 (the design's own)", kWriteback}, \
+  OptionSpec{"--flushers", kValue, "N", "flusher threads, 1 to 64 (the engine's own)", kWriteback},           \
+  OptionSpec{"--owners", kValue, "N", "owners that the directories are split over: 1 in this version", kWriteback}, \
+  OptionSpec{"-o", kRepeated, "NAME=VALUE", "mount options of tidefs: not in this version", kWriteback}
+
+constexpr std::array kFsmarkOptions = {
+    OptionSpec{"-t", kValue, "N",
+               "threads, 1 to 1024: a multiple of the directories, raised to their number (1)", kFiles},
+    OptionSpec{"-v", kFlag, "", "minimum, average and maximum of each call", kFiles},
+    TW_WORKLOAD_OPTIONS,
+    TW_TARGET_OPTIONS,
+    OptionSpec{"--design", kValue, "NAME", "dirty-list design (timer-wheel)", kWriteback},
+    TW_WRITEBACK_OPTIONS,
+    OptionSpec{"--json", kValue, "FILE", "figures as JSON; - for standard output, and no text then", kFigures},
+    OptionSpec{"--interval-csv", kValue, "FILE", "a row a second, flushed as it is written", kFigures},
+};
+
+constexpr std::array kCompareOptions = {
+    OptionSpec{"--designs", kValue, "LIST", "designs to compare, or all (all)", kComparison},
+    OptionSpec{"--threads", kValue, "LIST", "thread counts (1,16)", kComparison},
+    OptionSpec{"-t", kValue, "N", "the same as --threads N", kComparison},
+    OptionSpec{"--rounds", kValue, "N", "interleaved rounds, 1 to 1000 (3)", kComparison},
+    TW_WORKLOAD_OPTIONS,
+    TW_TARGET_OPTIONS,
+    TW_WRITEBACK_OPTIONS,
+    OptionSpec{"--json", kValue, "FILE", "figures as JSON; - for standard output, and no text then", kFigures},
+    OptionSpec{"--html", kValue, "FILE", "one page with plots: not in this version", kFigures},
+};
+
+constexpr const char* kFsmarkFooter =
+    "Sizes: 4096, 4k, 1M, 2G, 100T. Times: 500ms, 5s, 2m.\n"
+    "Different from fs_mark 3.3, on purpose: Files/sec is by wall clock (fs_mark's sum of per-thread rates\n"
+    "is on the line 'sum of threads'); threads are threads of one process, started once; subdirectories\n"
+    "are made once, not per file; a name is never used twice (O_EXCL); -s may exceed 2 GiB; -p and -r\n"
+    "cannot overrun; every number is checked; one failed thread fails the run; data is a repeatable\n"
+    "pattern unless --zero; -S 2, 4 and 6 sync the target, not the machine; -F ends well.\n"
+    "Exit status: 0 done, 1 failed, 2 usage. docs/fsmark.md has the rest.";
+constexpr const char* kCompareFooter =
+    "Runs the workload once per design, thread count and round, rounds interleaved, each run in a process\n"
+    "of its own. Unless --device-bandwidth is given, all get one device bandwidth: 40% of the create rate\n"
+    "that timer-wheel is first calibrated to, so that all three load points are reached; unless -n is\n"
+    "given, the number of files is chosen so that the last of them lasts 1.5 s.\n"
+    "Exit status: 0 done, 1 failed, 2 usage. docs/fsmark.md has the rest.";
+
+constexpr std::array kSubcommands = {
+    SubcommandSpec{"fsmark", "one run of the fs_mark workload", kFsmarkOptions, kFsmarkFooter},
+    SubcommandSpec{"compare", "the same workload over several designs and thread counts", kCompareOptions,
+                   kCompareFooter},
+};
+
+}  // namespace
+
+std::span<const SubcommandSpec> subcommand_specs() { return kSubcommands; }
+
+std::string_view program_version() { return TIDEWHEEL_VERSION; }
+
+std::string not_available_line(std::string_view subcommand) {
+  for (const std::string_view later : {"mkfs", "fsck", "mount", "dump", "reproduce", "crash", "top", "freeze", "thaw",
+                                       "replay", "lab"}) {
+    if (subcommand == later) {
+      return std::string(later) + ": not in this version, which has fsmark and compare; tidefs and its tools "
+                                  "come later";
+    }
+  }
+  return {};
+}
+
+}  // namespace tidewheel::bench

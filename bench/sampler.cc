@@ -1,0 +1,134 @@
+#include "bench/sampler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace tidewheel::bench {
+
+namespace {
+
+LockClass g_sampler_lock("bench_sampler", LockRank::kBench);
+
+Instant clock_now() { return SteadyClock::instance().now(); }
+
+}  // namespace
+
+Sampler::Sampler(WorkloadTarget& target, std::function<std::uint64_t()> files, Options options)
+    : target_(target), files_(std::move(files)), options_(std::move(options)), lock_(g_sampler_lock) {
+  MutexLock hold(lock_);
+  start_ = clock_now();
+  phase_start_ = start_;
+  next_row_ = start_ + seconds(1);
+  row_base_ = LoadSample{.at = start_, .files = files_(), .write_ios = 0, .write_bytes = 0, .counted = false};
+  if (options_.csv != nullptr) {
+    csv_failed_ = std::fprintf(options_.csv, "%s\n", kIntervalCsvHeader) < 0 || std::fflush(options_.csv) != 0;
+  }
+  thread_ = Thread("sampler", [this] { run(); });
+}
+
+Sampler::~Sampler() { finish(); }
+
+void Sampler::begin() {
+  MutexLock hold(lock_);
+  take_sample_locked(false);
+  counting_ = true;
+}
+
+void Sampler::end() {
+  MutexLock hold(lock_);
+  take_sample_locked(true);
+  counting_ = false;
+}
+
+void Sampler::phase(std::string name, std::uint64_t total) {
+  MutexLock hold(lock_);
+  phase_name_ = std::move(name);
+  phase_total_ = total;
+  phase_base_ = files_();
+  phase_start_ = clock_now();
+}
+
+void Sampler::finish() {
+  if (!thread_.joinable()) return;
+  {
+    MutexLock hold(lock_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+  MutexLock hold(lock_);
+  if (options_.csv != nullptr) {
+    write_row_locked();
+    if (std::fclose(options_.csv) != 0) csv_failed_ = true;
+  }
+  if (progress_shown_) std::fputs("\r\x1b[K", stderr);
+}
+
+void Sampler::run() {
+  MutexLock hold(lock_);
+  while (!stopping_) {
+    changed_.wait_for(lock_, throttled_seen_ ? milliseconds(25) : milliseconds(10));
+    if (stopping_) break;
+    if (counting_) take_sample_locked(true);
+    if (clock_now() >= next_row_) {
+      next_row_ = next_row_ + seconds(1);
+      if (options_.csv != nullptr) write_row_locked();
+      if (options_.progress) show_progress_locked();
+    }
+  }
+}
+
+void Sampler::take_sample_locked(bool counted) {
+  const TargetGauges gauges = target_.gauges();
+  samples_.push_back(LoadSample{.at = clock_now(),
+                                .files = files_(),
+                                .write_ios = gauges.device_writes,
+                                .write_bytes = gauges.device_write_bytes,
+                                .counted = counted});
+  if (!throttled_seen_) {
+    const auto moments = target_.moments();
+    throttled_seen_ = !moments || moments->first_throttled.has_value();
+  }
+}
+
+void Sampler::write_row_locked() {
+  const TargetGauges gauges = target_.gauges();
+  const LoadSample now{.at = clock_now(),
+                       .files = files_(),
+                       .write_ios = gauges.device_writes,
+                       .write_bytes = gauges.device_write_bytes,
+                       .counted = false};
+  const double elapsed = std::max((now.at - row_base_.at).seconds(), 1e-6);
+  const auto rate = [&](std::uint64_t from, std::uint64_t to) { return static_cast<double>(to - from) / elapsed; };
+  const int written = std::fprintf(
+      options_.csv, "%.3f,%llu,%.1f,%llu,%llu,%.1f,%.3f,%llu,%u,%.1f\n", (now.at - start_).seconds(),
+      static_cast<unsigned long long>(now.files), rate(row_base_.files, now.files),
+      static_cast<unsigned long long>(gauges.dirty_bytes), static_cast<unsigned long long>(gauges.writeback_bytes),
+      rate(row_base_.write_ios, now.write_ios), rate(row_base_.write_bytes, now.write_bytes) / 1e6,
+      static_cast<unsigned long long>(gauges.log_bytes), gauges.throttled_threads, gauges.oldest_dirty_age_ms);
+  if (written < 0 || std::fflush(options_.csv) != 0) csv_failed_ = true;
+  row_base_ = now;
+}
+
+void Sampler::show_progress_locked() {
+  const double elapsed = (clock_now() - phase_start_).seconds();
+  const std::uint64_t done = files_() - phase_base_;
+  const double rate = elapsed > 0 ? static_cast<double>(done) / elapsed : 0;
+  std::fprintf(stderr, "\r\x1b[K%s%s: ", options_.label.c_str(), phase_name_.c_str());
+  if (phase_total_ == 0) {
+    std::fprintf(stderr, "%.0f s", elapsed);
+    if (done != 0) std::fprintf(stderr, ", %llu files, %.0f/s", static_cast<unsigned long long>(done), rate);
+  } else {
+    std::fprintf(stderr, "%llu of %llu files, %.0f/s", static_cast<unsigned long long>(done),
+                 static_cast<unsigned long long>(phase_total_), rate);
+    if (rate > 0 && done <= phase_total_) {
+      std::fprintf(stderr, ", %.0f s left", static_cast<double>(phase_total_ - done) / rate);
+    }
+  }
+  std::fflush(stderr);
+  progress_shown_ = true;
+}
+
+}  // namespace tidewheel::bench

@@ -1,0 +1,256 @@
+#include "bench/workload.h"
+
+#include <algorithm>
+#include <ctime>
+#include <memory>
+#include <vector>
+
+#include "bench/interrupt.h"
+#include "bench/sampler.h"
+#include "bench/worker.h"
+
+namespace tidewheel::bench {
+
+namespace {
+
+class Conductor {
+ public:
+  Conductor(const FsmarkOptions& options, WorkloadTarget& target, const RunWatch& watch)
+      : options_(options),
+        workload_(options.workload),
+        target_(target),
+        watch_(watch),
+        names_(workload_, static_cast<std::uint64_t>(std::time(nullptr))),
+        shared_(workload_, target, names_, ticks_) {}
+
+  RunResult run();
+
+ private:
+  using Job = void (Worker::*)();
+
+  bool prepare();
+  void create();
+  LoopResult one_loop(std::uint32_t loop);
+  void final_sync();
+  void timed_phase(Phase phase, Job job);
+  void verify();
+  void each(const std::function<void(Worker&)>& job) {
+    crew_->run([&](std::uint32_t i) { job(*workers_[i]); });
+  }
+  bool failed() const { return !result_.errors.empty(); }
+  void collect_errors();
+  void collect_figures();
+  std::uint64_t acknowledged() const;
+  double span_s() const;  // first worker's start to last worker's end
+
+  const FsmarkOptions& options_;
+  const WorkloadOptions& workload_;
+  WorkloadTarget& target_;
+  const RunWatch& watch_;
+  const Ticks ticks_;
+  const FileNames names_;
+  WorkerShared shared_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Crew> crew_;
+  std::unique_ptr<Sampler> sampler_;
+  RunResult result_;
+};
+
+std::uint64_t Conductor::acknowledged() const {
+  std::uint64_t files = 0;
+  for (const auto& worker : workers_) files += worker->acknowledged();
+  return files;
+}
+
+double Conductor::span_s() const {
+  Instant first = Instant::max();
+  Instant last = Instant::min();
+  for (const auto& worker : workers_) {
+    first = std::min(first, worker->started());
+    last = std::max(last, worker->ended());
+  }
+  return (last - first).seconds();
+}
+
+void Conductor::collect_errors() {
+  for (const auto& worker : workers_) {
+    const std::string& line = worker->error();
+    if (line.empty()) continue;
+    if (std::find(result_.errors.begin(), result_.errors.end(), line) == result_.errors.end()) {
+      result_.errors.push_back(line);
+    }
+  }
+}
+
+bool Conductor::prepare() {
+  result_.target = target_.name();
+  result_.target_description = target_.description();
+  result_.design = options_.target == TargetKind::kFlat ? options_.writeback.design : "";
+  result_.threads = workload_.threads;
+  result_.round = options_.round;
+  result_.file_bytes = workload_.file_bytes;
+  result_.seed = workload_.seed;
+  result_.started = utc_now();
+  if (const Result<void> made = target_.make_directories(workload_.subdirectories); !made) {
+    result_.errors.push_back("-D: the subdirectories cannot be made: " + std::string(made.error().sentence()));
+    return false;
+  }
+  for (std::uint32_t i = 0; i < workload_.threads; ++i) workers_.push_back(std::make_unique<Worker>(shared_, i));
+  crew_ = std::make_unique<Crew>(workload_.threads);
+  sampler_ = std::make_unique<Sampler>(
+      target_, [this] { return acknowledged(); },
+      Sampler::Options{.csv = watch_.interval_csv, .progress = watch_.progress, .label = watch_.progress_label});
+  return true;
+}
+
+LoopResult Conductor::one_loop(std::uint32_t loop) {
+  LoopResult one;
+  sampler_->begin();
+  each([loop](Worker& worker) { worker.create_loop(loop); });
+  sampler_->end();
+  one.seconds = span_s();
+  for (const auto& worker : workers_) {
+    one.files += worker->made(loop);
+    const double own_s = (worker->ended() - worker->started()).seconds();
+    if (own_s > 0) one.sum_of_threads_per_s += static_cast<double>(worker->made(loop)) / own_s;
+    one.app_overhead_us += worker->app_overhead_ns() / 1000;
+    const CallSummaries calls = worker->take_calls();
+    for (std::size_t c = 0; c < kCalls; ++c) one.calls[c].merge(calls[c]);
+  }
+  one.used_percent = target_.used_percent();
+  return one;
+}
+
+void Conductor::create() {
+  const std::uint64_t per_loop = workload_.files_per_thread * workload_.threads;
+  sampler_->phase("create", workload_.until_full ? 0 : per_loop * workload_.loops);
+  const std::uint32_t loops = workload_.until_full ? UINT32_MAX : workload_.loops;
+  for (std::uint32_t loop = 0; loop < loops; ++loop) {
+    LoopResult one = one_loop(loop);
+    collect_errors();
+    result_.files += one.files;
+    result_.create_s += one.seconds;
+    result_.sum_of_threads_per_s += one.sum_of_threads_per_s;
+    result_.loops.push_back(one);
+    // Without -k there is one loop, and its line comes after its unlink, whose times it shows.
+    if (workload_.keep && watch_.on_loop) watch_.on_loop(result_.loops.back(), result_.files);
+    result_.full = shared_.full.load(std::memory_order_relaxed);
+    if (failed() || result_.full || interrupted()) break;
+  }
+  if (!result_.loops.empty()) {
+    result_.sum_of_threads_per_s /= static_cast<double>(result_.loops.size());
+  }
+}
+
+void Conductor::final_sync() {
+  sampler_->phase("final sync", 0);
+  const Instant start = SteadyClock::instance().now();
+  const Result<void> synced = target_.sync();
+  result_.final_sync_s = (SteadyClock::instance().now() - start).seconds();
+  if (!synced) result_.errors.push_back("final sync: " + std::string(synced.error().sentence()));
+}
+
+void Conductor::timed_phase(Phase phase, Job job) {
+  sampler_->phase(std::string(phase_name(phase)), 0);
+  const CpuUse before = read_cpu_use();
+  each([job](Worker& worker) { (worker.*job)(); });
+  const CpuUse used = read_cpu_use().since(before);
+  PhaseResult one{.name = std::string(phase_name(phase)), .ops = 0, .seconds = span_s(), .cpu_s = used.process_s()};
+  for (const auto& worker : workers_) one.ops += worker->operations();
+  result_.phases.push_back(one);
+  collect_errors();
+}
+
+void Conductor::verify() {
+  sampler_->phase("verify", 0);
+  each([](Worker& worker) { worker.leave_target(); });
+  const Result<bool> remounted = target_.remount();
+  if (!remounted) {
+    result_.errors.push_back("remount: " + std::string(remounted.error().sentence()));
+    return;
+  }
+  each([](Worker& worker) { worker.enter_target(); });
+  each([](Worker& worker) { worker.verify_files(); });
+  collect_errors();
+  std::uint64_t verified = 0;
+  for (const auto& worker : workers_) verified += worker->operations();
+  if (!failed()) result_.verified_files = verified;
+}
+
+void Conductor::collect_figures() {
+  result_.locks = lock_statistics();
+  std::erase_if(result_.locks, [](const LockClassStats& one) {
+    return one.acquisitions == 0 || std::string_view(one.name).starts_with("bench_");
+  });
+  result_.figures = target_.figures();
+  result_.resident_peak = resident_peak_bytes();
+  for (const auto& worker : workers_) result_.workload_bytes += worker->written_bytes();
+}
+
+RunResult Conductor::run() {
+  if (!prepare()) {
+    if (watch_.interval_csv != nullptr && sampler_ == nullptr) std::fclose(watch_.interval_csv);
+    return std::move(result_);
+  }
+  reset_lock_statistics();
+  reset_resident_peak();
+  const CpuUse cpu_start = read_cpu_use();
+  const Instant start = SteadyClock::instance().now();
+  create();
+  final_sync();
+  result_.wall_s = (SteadyClock::instance().now() - start).seconds();
+  result_.cpu = read_cpu_use().since(cpu_start);
+  result_.phases.push_back(PhaseResult{
+      .name = "create", .ops = result_.files, .seconds = result_.create_s, .cpu_s = result_.cpu.process_s()});
+  collect_figures();
+  const auto moments = target_.moments();
+
+  if (!failed() && !interrupted() && workload_.has_phase(Phase::kStat)) timed_phase(Phase::kStat, &Worker::stat_files);
+  if (!failed() && !interrupted() && workload_.has_phase(Phase::kRead)) timed_phase(Phase::kRead, &Worker::read_files);
+  if (!failed() && !interrupted() && workload_.verify) verify();
+  const bool unlink_phase = workload_.has_phase(Phase::kUnlink) && !interrupted();
+  if (!failed() && unlink_phase) {
+    timed_phase(Phase::kUnlink, &Worker::unlink_files);
+  } else if (!workload_.keep && result_.target == "posix") {
+    // Also after an error or Ctrl-C: these are somebody's directories.
+    sampler_->phase("unlink", 0);
+    each([](Worker& worker) { worker.unlink_files(); });
+    collect_errors();
+  } else if (!workload_.keep && !failed() && !interrupted()) {
+    sampler_->phase("unlink", 0);
+    each([](Worker& worker) { worker.unlink_files(); });
+    collect_errors();
+  }
+  // What the calls after the loops took belongs to the last loop's line.
+  for (const auto& worker : workers_) {
+    const CallSummaries calls = worker->take_calls();
+    for (std::size_t c = 0; c < kCalls; ++c) {
+      if (!result_.loops.empty()) result_.loops.back().calls[c].merge(calls[c]);
+      result_.latencies[c].merge(worker->latencies()[c]);
+    }
+  }
+  for (const LoopResult& loop : result_.loops) {
+    for (std::size_t c = 0; c < kCalls; ++c) result_.calls[c].merge(loop.calls[c]);
+  }
+  if (!workload_.keep && watch_.on_loop && !result_.loops.empty()) {
+    watch_.on_loop(result_.loops.back(), result_.files);
+  }
+  sampler_->finish();
+  if (sampler_->csv_failed()) result_.errors.push_back("--interval-csv: the file could not be written");
+  if (moments) {
+    result_.load_points_known = true;
+    result_.load_points = cut_load_points(sampler_->samples(), moments->background_passed, moments->first_throttled);
+  }
+  result_.interrupted = interrupted();
+  for (const std::string& line : result_.figures.errors) result_.errors.push_back(line);
+  return std::move(result_);
+}
+
+}  // namespace
+
+RunResult run_workload(const FsmarkOptions& options, WorkloadTarget& target, const RunWatch& watch) {
+  Conductor conductor(options, target, watch);
+  return conductor.run();
+}
+
+}  // namespace tidewheel::bench
