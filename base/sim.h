@@ -15,6 +15,7 @@
 // Errors:    a failed run is an Outcome, and a failure of the GoogleTest test in a SIM_TEST.
 // Environment: TIDEWHEEL_SEEDS=n        schedules per test instead of each test's own number
 //              TIDEWHEEL_SEED_FACTOR=n  multiplies each test's own number
+//              TIDEWHEEL_QUICK, TIDEWHEEL_FULL  a quarter of it; 50 times it
 //              TIDEWHEEL_FIRST_SEED=n   other seeds than the usual ones
 //              TIDEWHEEL_REPLAY=...     one schedule, as a failure printed it
 //              TIDEWHEEL_SIM_LOG=1      with a replay: prints every scheduling point
@@ -112,11 +113,14 @@ std::string run_sim_test(const char* name, const Options& options, void (*body)(
     if (!(expr)) ::tidewheel::sim::fail("SIM_CHECK failed: " #expr);            \
   } while (0)
 
-// The body must not use state outside itself that changes from run to run.
+// The body must not use state outside itself that changes from run to run. The suite's name contains Sim:
+// tests/run --sim looks for it.
 #define SIM_TEST(suite, name) SIM_TEST_WITH(suite, name, (::tidewheel::sim::Options{}))
 // SIM_TEST_WITH(Suite, Name, (sim::Options{.schedules = 50, .cpus = 2})) { ... }
 #define SIM_TEST_WITH(suite, name, options)                                                          \
   static void sim_body_##suite##_##name();                                                           \
+  static_assert(::std::string_view(#suite).find("Sim") != ::std::string_view::npos,                  \
+                "the suite of a SIM_TEST has Sim in its name");                                      \
   TEST(suite, name) {                                                                                \
     const std::string failure = ::tidewheel::sim::run_sim_test(                                      \
         #suite "." #name, options, &sim_body_##suite##_##name, [] { return ::testing::Test::HasFailure(); }); \

@@ -182,7 +182,7 @@ Outcome explore_named(const char* name, const Options& options, const std::funct
                       const std::function<Failure(const RunResult&)>& after_run) {
   Outcome outcome;
   std::unordered_set<std::uint64_t> seen;
-  std::uint64_t length = 0;
+  std::uint64_t length = 500;  // a guess, until the first run has told
   RunResult last;
   for (std::uint32_t i = 0; i < options.schedules && !outcome.failed; ++i) {
     const Schedule schedule = schedule_of(options, options.first_seed + i, length);
@@ -259,9 +259,11 @@ void assertion_failed(const char* expression, const char* file, int line, const 
 
 std::string run_sim_test(const char* name, const Options& test_options, void (*body)(), bool (*has_failed)()) {
   Options options = test_options;
-  const std::uint64_t factor = environment_number("TIDEWHEEL_SEED_FACTOR", 1);
+  std::uint64_t schedules = options.schedules * environment_number("TIDEWHEEL_SEED_FACTOR", 1);
+  if (std::getenv("TIDEWHEEL_QUICK") != nullptr) schedules = std::max<std::uint64_t>(schedules / 4, 1);
+  if (std::getenv("TIDEWHEEL_FULL") != nullptr) schedules *= 50;
   options.schedules = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(environment_number("TIDEWHEEL_SEEDS", options.schedules * factor), UINT32_MAX));
+      std::min<std::uint64_t>(environment_number("TIDEWHEEL_SEEDS", schedules), UINT32_MAX));
   options.first_seed = environment_number("TIDEWHEEL_FIRST_SEED", options.first_seed);
   const auto after_run = [has_failed](const RunResult&) {
     return has_failed() ? Failure::kCheck : Failure::kNone;
