@@ -22,7 +22,7 @@ class FileData {
   std::span<const std::byte> fill(const FileRef& file, std::uint64_t offset, std::uint64_t len);
   // Where in the file the first wrong byte is.
   std::optional<std::uint64_t> first_difference(const FileRef& file, std::uint64_t offset,
-                                                std::span<const std::byte> found);
+                                                std::span<const std::byte> found) const;
 
  private:
   const bool zero_;

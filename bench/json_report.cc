@@ -34,17 +34,10 @@ ordered_json point_json(const std::optional<LoadPoint>& point) {
           {"write_mb_per_s", point->write_mb_per_s}};
 }
 
-ordered_json latency_json(const LatencyHistogram& histogram, const CallSummary& calls) {
-  if (calls.count == 0) return nullptr;
-  const auto at = [&](double part) { return std::min(histogram.percentile(part), calls.max_ns); };
-  return {{"count", calls.count}, {"p50", at(0.5)},    {"p90", at(0.9)},
-          {"p99", at(0.99)},      {"p999", at(0.999)}, {"max", calls.max_ns}};
-}
-
-ordered_json latency_json(const std::optional<LatencyFigures>& figures) {
-  if (!figures || figures->count == 0) return nullptr;
-  return {{"count", figures->count}, {"p50", figures->p50},   {"p90", figures->p90},
-          {"p99", figures->p99},     {"p999", figures->p999}, {"max", figures->max}};
+ordered_json latency_json(const LatencySummary& summary) {
+  if (summary.count == 0) return nullptr;
+  return {{"count", summary.count}, {"p50", summary.p50},   {"p90", summary.p90},
+          {"p99", summary.p99},     {"p999", summary.p999}, {"max", summary.max}};
 }
 
 template <class T, class Fill>
@@ -53,10 +46,8 @@ ordered_json or_null(const std::optional<T>& value, Fill fill) {
 }
 
 ordered_json latencies_json(const RunResult& result) {
-  const auto call = [&](Call c) {
-    const auto i = static_cast<std::size_t>(c);
-    return latency_json(result.latencies[i], result.calls[i]);
-  };
+  const auto call = [&](Call c) { return latency_json(result.latencies[static_cast<std::size_t>(c)].summary()); };
+  const auto inside = [](const std::optional<LatencySummary>& s) { return latency_json(s.value_or(LatencySummary{})); };
   return {{"create", call(Call::kCreate)},
           {"write", call(Call::kWrite)},
           {"close", call(Call::kClose)},
@@ -64,8 +55,8 @@ ordered_json latencies_json(const RunResult& result) {
           {"stat", call(Call::kStat)},
           {"read", call(Call::kRead)},
           {"unlink", call(Call::kUnlink)},
-          {"mark_dirty", latency_json(result.figures.mark_dirty)},
-          {"throttle_pause", latency_json(result.figures.throttle_pause)}};
+          {"mark_dirty", inside(result.figures.mark_dirty)},
+          {"throttle_pause", inside(result.figures.throttle_pause)}};
 }
 
 ordered_json target_figures_json(const TargetFigures& figures) {
@@ -140,7 +131,8 @@ ordered_json run_json(const RunResult& result, const std::vector<std::string>& c
   const auto held = [&](std::uint64_t bytes) { return has_memory ? ordered_json(bytes) : ordered_json(nullptr); };
   out["memory"] = {{"limit", held(memory.limit)},   {"resident_peak", result.resident_peak},
                    {"pages", held(memory.pages)},   {"inodes", held(memory.inodes)},
-                   {"buffers", held(memory.buffers)}, {"device", held(memory.device)}};
+                   {"buffers", held(memory.buffers)}, {"index", held(memory.index)},
+                   {"device", held(memory.device)}};
   out["load_points"] = {{"below_background", point_json(result.load_points.below_background)},
                         {"below_foreground", point_json(result.load_points.below_foreground)},
                         {"sustained", point_json(result.load_points.sustained)}};

@@ -135,7 +135,9 @@ class PosixTarget final : public WorkloadTarget {
     if (::fstatvfs(directories_.front(), &found) != 0 || found.f_blocks == 0) return 0;
     return static_cast<std::uint32_t>((found.f_blocks - found.f_bfree) * 100 / found.f_blocks);
   }
+  void start_observation() override {}
   TargetGauges gauges() override { return {}; }
+  double oldest_dirty_age_ms() override { return 0; }
   std::optional<LoadMoments> moments() override { return std::nullopt; }
   TargetFigures figures() override { return {}; }
 

@@ -107,7 +107,7 @@ void Sampler::write_row_locked() {
       static_cast<unsigned long long>(now.files), rate(row_base_.files, now.files),
       static_cast<unsigned long long>(gauges.dirty_bytes), static_cast<unsigned long long>(gauges.writeback_bytes),
       rate(row_base_.write_ios, now.write_ios), rate(row_base_.write_bytes, now.write_bytes) / 1e6,
-      static_cast<unsigned long long>(gauges.log_bytes), gauges.throttled_threads, gauges.oldest_dirty_age_ms);
+      static_cast<unsigned long long>(gauges.log_bytes), gauges.throttled_threads, target_.oldest_dirty_age_ms());
   if (written < 0 || std::fflush(options_.csv) != 0) csv_failed_ = true;
   row_base_ = now;
 }

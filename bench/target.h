@@ -1,8 +1,8 @@
 // bench/target.h: what the workload needs of whatever it runs on: real directories through system calls
 // (posix), or the flat store over the writeback engine.
 // Owns:      a target owns its store, engine and device; a TargetThread its descriptors and buffers.
-// Threads:   WorkloadTarget's own methods: one thread, except gauges() and moments(), which the sampler
-//            calls beside the workers. A TargetThread belongs to one worker.
+// Threads:   WorkloadTarget's own methods: one thread, except gauges(), oldest_dirty_age_ms() and
+//            moments(), which the sampler calls beside the workers. A TargetThread belongs to one worker.
 // Units:     bytes; Instants of SteadyClock.
 // Errors:    Result; kNoSpace from create or write means full: the file it happened to is not
 //            acknowledged and has been removed again by the caller.
@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/histogram.h"
 #include "base/result.h"
 #include "base/time.h"
 
@@ -54,7 +55,6 @@ struct TargetGauges {
   std::uint64_t device_write_bytes = 0;
   std::uint64_t log_bytes = 0;
   std::uint32_t throttled_threads = 0;
-  double oldest_dirty_age_ms = 0;
 };
 
 // When this target first passed the two boundaries of the load points.
@@ -80,14 +80,9 @@ struct DeviceFigures {
 };
 struct MemoryFigures {
   std::uint64_t limit = 0;
-  std::uint64_t pages = 0, inodes = 0, buffers = 0;  // bytes held now
+  std::uint64_t pages = 0, inodes = 0, buffers = 0, index = 0;  // bytes held now
   std::uint64_t device = 0;                          // bytes a RAM device keeps: not part of the limit
 };
-// p50 … of something timed inside the target; nullopt where the target times none.
-struct LatencyFigures {
-  std::uint64_t count = 0, p50 = 0, p90 = 0, p99 = 0, p999 = 0, max = 0;
-};
-
 // What a target can say about itself at the end; nullopt becomes null in the JSON.
 struct TargetFigures {
   std::optional<DirtyListFigures> dirty_list;
@@ -95,7 +90,7 @@ struct TargetFigures {
   std::optional<ThrottleFigures> throttle;
   std::optional<DeviceFigures> device;
   std::optional<MemoryFigures> memory;
-  std::optional<LatencyFigures> mark_dirty, throttle_pause;
+  std::optional<LatencySummary> mark_dirty, throttle_pause;  // timed inside the target
   std::vector<std::string> errors;
 };
 
@@ -117,7 +112,10 @@ class WorkloadTarget {
   // Ends cleanly: what is stored can be opened again.
   virtual Result<void> shut_down() = 0;
   virtual std::uint32_t used_percent() = 0;          // FSUse%
+  // A measured run begins: moments and device totals count from here.
+  virtual void start_observation() = 0;
   virtual TargetGauges gauges() = 0;
+  virtual double oldest_dirty_age_ms() = 0;          // once a second
   virtual std::optional<LoadMoments> moments() = 0;  // nullopt: this target cannot know
   virtual TargetFigures figures() = 0;
 };

@@ -194,6 +194,7 @@ RunResult Conductor::run() {
   }
   reset_lock_statistics();
   reset_resident_peak();
+  target_.start_observation();
   const CpuUse cpu_start = read_cpu_use();
   const Instant start = SteadyClock::instance().now();
   create();

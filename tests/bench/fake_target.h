@@ -46,7 +46,9 @@ class FakeTarget final : public WorkloadTarget {
   }
   Result<void> shut_down() override { return {}; }
   std::uint32_t used_percent() override { return 7; }
+  void start_observation() override {}
   TargetGauges gauges() override { return {}; }
+  double oldest_dirty_age_ms() override { return 0; }
   std::optional<LoadMoments> moments() override { return LoadMoments{}; }
   TargetFigures figures() override { return {}; }
 
