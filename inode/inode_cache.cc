@@ -55,22 +55,22 @@ InodeCache::InodeCache(PageCache& pages, InodeSource& source, const InodeCacheOp
   std::uint64_t buckets = std::bit_ceil(std::max<std::uint64_t>(options.memory_limit_bytes / kBytesPerBucket, kBucketLocks));
   // A smaller table rather than none: chains get longer. Never fewer buckets than locks, so that all that
   // share a bucket share its lock.
-  while (buckets > kBucketLocks && !pages.arena().budget().try_charge(buckets * sizeof(Inode*))) buckets /= 2;
+  while (buckets > kBucketLocks && !pages.arena().budget().try_charge(MemoryKind::kInodes, buckets * sizeof(Inode*))) buckets /= 2;
   if (buckets > kBucketLocks) table_bytes_ = buckets * sizeof(Inode*);
   // calloc: zero pages that become resident as they are used.
   table_.reset(static_cast<Inode**>(std::calloc(buckets, sizeof(Inode*))));
   TW_ASSERT(table_ != nullptr, "no address space for the inode table");
   mask_ = buckets - 1;
   pages_.set_source(source);
-  pages_.set_shrinker(this);
+  pages_.set_evictor(this);
 }
 
 InodeCache::~InodeCache() {
   while (pool_.objects() != 0 && evict(UINT64_MAX) != 0) {
   }
   TW_ASSERT(pool_.objects() == 0, "the inode cache ends while an inode is held or dirty");
-  pages_.set_shrinker(nullptr);
-  pages_.arena().budget().uncharge(table_bytes_);
+  pages_.set_evictor(nullptr);
+  pages_.arena().budget().uncharge(MemoryKind::kInodes, table_bytes_);
 }
 
 // ---- the table ----
@@ -329,7 +329,7 @@ bool InodeCache::try_evict(Inode& inode) {
   return true;
 }
 
-std::uint64_t InodeCache::shrink(std::uint64_t objects) {
+std::uint64_t InodeCache::evict_objects(std::uint64_t objects) {
   const std::uint64_t evicted = evict(objects);
   pool_.release_spares();
   return evicted;

@@ -60,7 +60,7 @@ struct InodeCacheStats {
   ReclaimCounts lists;
 };
 
-class InodeCache final : private PageCache::Shrinker {
+class InodeCache final : private PageCache::Evictor {
  public:
   static constexpr std::uint32_t kBucketLocks = 256;
   static constexpr std::uint64_t kBytesPerBucket = 1024;
@@ -125,9 +125,9 @@ class InodeCache final : private PageCache::Shrinker {
   void put(Inode& inode);
   void free_unlinked(Inode& inode);
   bool try_evict(Inode& inode);
-  // PageCache::Shrinker
+  // PageCache::Evictor
   std::uint64_t reclaimable_bytes() const override;
-  std::uint64_t shrink(std::uint64_t objects) override;
+  std::uint64_t evict_objects(std::uint64_t objects) override;
   std::uint32_t object_bytes() const override;
 
   PageCache& pages_;

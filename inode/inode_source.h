@@ -20,6 +20,9 @@ class InodeSource {
   // Fills consecutive pages (locked, not seen by others yet). Holes, and bytes past the end of the file, are
   // zeroed by it. All or nothing.
   virtual Result<void> read_pages(Inode& inode, std::uint64_t first_index, std::span<Page* const> pages) = 0;
+  // The file now ends at new_size, smaller than before; no page past it is in memory or under writeback. What
+  // was stored past it must not come back, neither by read_pages after the file grows again nor by load.
+  virtual void truncate(Inode& inode, std::uint64_t new_size) = 0;
   // The inode is clean and leaves memory; load() must bring the same back, possibly before this returns.
   // Only for freeing what store_data points to.
   virtual void evict(Inode& inode) = 0;

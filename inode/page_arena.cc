@@ -59,10 +59,10 @@ Page* PageArena::Chain::pop() {
   return page;
 }
 
-PageArena::PageArena(PageBudget& budget, const PageArenaOptions& options)
+PageArena::PageArena(MemoryBudget& budget, const PageArenaOptions& options)
     : budget_(budget), options_(options), depot_mutex_(depot_class) {}
 
-Result<std::unique_ptr<PageArena>> PageArena::make(PageBudget& budget, const PageArenaOptions& options) {
+Result<std::unique_ptr<PageArena>> PageArena::make(MemoryBudget& budget, const PageArenaOptions& options) {
   std::unique_ptr<PageArena> arena(new PageArena(budget, options));
   TW_TRY(arena->reserve_address_space());
   return arena;
@@ -102,7 +102,7 @@ PageArena::~PageArena() {
     MutexLock lock(depot_mutex_);
     populated = populated_pages_;
   }
-  budget_.uncharge(populated * kChargedPerPage);
+  budget_.uncharge(MemoryKind::kPages, populated * kChargedPerPage);
   if (reservation_ != nullptr) {
     unpoison_memory(reservation_, reservation_bytes_);
     munmap(reservation_, reservation_bytes_);
@@ -194,7 +194,7 @@ PageArena::Chain PageArena::refill(const Magazine& own) {
 
 PageArena::Chain PageArena::populate_untouched(std::uint32_t pages) {
   std::uint32_t charged = pages;
-  while (charged != 0 && !budget_.try_charge(charged * kChargedPerPage)) charged /= 2;
+  while (charged != 0 && !budget_.try_charge(MemoryKind::kPages, charged * kChargedPerPage)) charged /= 2;
   if (charged == 0) return {};
   std::uint64_t first = 0;
   std::uint32_t taken = 0;
@@ -206,7 +206,7 @@ PageArena::Chain PageArena::populate_untouched(std::uint32_t pages) {
     populated_pages_ += taken;
     if (taken != 0) ++populate_calls_;
   }
-  if (taken != charged) budget_.uncharge((charged - taken) * kChargedPerPage);
+  if (taken != charged) budget_.uncharge(MemoryKind::kPages, (charged - taken) * kChargedPerPage);
   if (taken == 0) return {};
 
   std::byte* const memory = memory_ + first * kPageBytes;
@@ -227,13 +227,13 @@ PageArena::Chain PageArena::populate_untouched(std::uint32_t pages) {
     while (Page* page = chain.pop()) dry_.push(*page);
     populated_pages_ -= taken;
   }
-  budget_.uncharge(taken * kChargedPerPage);
+  budget_.uncharge(MemoryKind::kPages, taken * kChargedPerPage);
   return {};
 }
 
 PageArena::Chain PageArena::populate_dry(std::uint32_t pages) {
   std::uint32_t charged = pages;
-  while (charged != 0 && !budget_.try_charge(charged * kChargedPerPage)) charged /= 2;
+  while (charged != 0 && !budget_.try_charge(MemoryKind::kPages, charged * kChargedPerPage)) charged /= 2;
   if (charged == 0) return {};
   Chain chain;
   {
@@ -242,7 +242,7 @@ PageArena::Chain PageArena::populate_dry(std::uint32_t pages) {
     populated_pages_ += chain.count;
     if (chain.count != 0) ++populate_calls_;
   }
-  if (chain.count != charged) budget_.uncharge((charged - chain.count) * kChargedPerPage);
+  if (chain.count != charged) budget_.uncharge(MemoryKind::kPages, (charged - chain.count) * kChargedPerPage);
   Chain resident;
   Chain refused;
   while (Page* page = chain.pop()) {
@@ -259,7 +259,7 @@ PageArena::Chain PageArena::populate_dry(std::uint32_t pages) {
       populated_pages_ -= refused.count;
       while (Page* page = refused.pop()) dry_.push(*page);
     }
-    budget_.uncharge(bytes);
+    budget_.uncharge(MemoryKind::kPages, bytes);
   }
   return resident;
 }
@@ -352,7 +352,7 @@ std::uint64_t PageArena::release(std::uint64_t bytes) {
       populated_pages_ -= count;
       released_pages_ += count;
     }
-    budget_.uncharge(count * kChargedPerPage);
+    budget_.uncharge(MemoryKind::kPages, count * kChargedPerPage);
     released += count * kPageBytes;
   }
   return released;

@@ -6,7 +6,7 @@
 //            populates memory.
 // Units:     pages of kPageBytes; charged bytes are kPageBytes + sizeof(Page) per resident page.
 // Errors:    allocate() answers null at the limit; the page cache then reclaims and waits.
-// Invariant: charged = populated pages, free ones included: what is charged is what is resident. Memory
+// Invariant: charged (MemoryKind::kPages) = populated pages, free ones included: what is charged is resident. Memory
 //            goes back to the kernel only by release(), for other consumers of the budget.
 // Limits:    2^31 pages (8 TiB). Near the limit up to one huge page (2 MiB) more than charged is resident.
 // Source:    magazines and depot as in Bonwick and Adams, "Magazines and Vmem" (2001).
@@ -16,10 +16,10 @@
 #include <memory>
 #include <span>
 
+#include "base/memory_budget.h"
 #include "base/result.h"
 #include "base/sync.h"
 #include "inode/page.h"
-#include "inode/page_budget.h"
 
 namespace tidewheel {
 
@@ -47,7 +47,7 @@ class PageArena {
   static constexpr std::uint32_t kChunkPages = 512;     // one huge page: about 0.2 ms to populate
   static constexpr std::uint64_t kChargedPerPage = kPageBytes + sizeof(Page);
 
-  static Result<std::unique_ptr<PageArena>> make(PageBudget& budget, const PageArenaOptions& options);
+  static Result<std::unique_ptr<PageArena>> make(MemoryBudget& budget, const PageArenaOptions& options);
   ~PageArena();
   PageArena(const PageArena&) = delete;
   PageArena& operator=(const PageArena&) = delete;
@@ -65,7 +65,7 @@ class PageArena {
   Page& page_of(const void* address) const;
   bool contains(const void* address) const;
   std::uint64_t max_pages() const { return max_pages_; }
-  PageBudget& budget() const { return budget_; }
+  MemoryBudget& budget() const { return budget_; }
   PageArenaStats stats() const;
   void check_invariants() const;  // at rest
 
@@ -85,7 +85,7 @@ class PageArena {
     std::uint64_t fresh TW_GUARDED_BY(mutex) = 0;
   };
 
-  PageArena(PageBudget& budget, const PageArenaOptions& options);
+  PageArena(MemoryBudget& budget, const PageArenaOptions& options);
   Result<void> reserve_address_space();
   Page* allocate_slow(Magazine& own, AllocateFor purpose);
   // A chain from the depot, else from the kernel, else from another magazine. Empty: the limit.
@@ -99,7 +99,7 @@ class PageArena {
   Chain depot_pop();
   Page* take_reserve();
 
-  PageBudget& budget_;
+  MemoryBudget& budget_;
   const PageArenaOptions options_;
   std::uint64_t max_pages_ = 0;
   std::byte* memory_ = nullptr;  // aligned to a huge page

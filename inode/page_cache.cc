@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/assert.h"
+#include "base/clock.h"
 
 namespace tidewheel {
 
@@ -25,6 +26,7 @@ Page& page_of(LruItem& item) {
 
 PageCache::PageCache(PageArena& arena, DirtySink& sink, const PageCacheOptions& options)
     : arena_(arena), sink_(sink), nodes_(arena), policy_(make_reclaim_policy(options.reclaim)), room_mutex_(room_class) {
+  arena_.budget().add_shrinker(*this);
   TW_ASSERT(policy_ != nullptr, "no such reclaim policy");
   TW_ASSERT(std::has_single_bit(options.stripes), "the number of stripes is a power of two");
   TW_ASSERT(options.stripes <= 65536, "a page keeps its stripe in 16 bits");
@@ -33,6 +35,7 @@ PageCache::PageCache(PageArena& arena, DirtySink& sink, const PageCacheOptions& 
 }
 
 PageCache::~PageCache() {
+  arena_.budget().remove_shrinker(*this);
   TW_ASSERT(pages_.sum() == 0, "the page cache ends before its pages: drop the inodes first");
 }
 
@@ -59,48 +62,51 @@ void PageCache::room_made() {
   room_.notify_all();
 }
 
+// Inodes in proportion to their memory: were they spared until the last clean page is gone, they would
+// squeeze the pages out for ever.
+std::uint64_t PageCache::reclaim_round(std::uint64_t bytes) {
+  const std::uint64_t page_bytes = policy_->counts().listed * kPageBytes;
+  const std::uint64_t object_bytes = evictor_ == nullptr ? 0 : evictor_->reclaimable_bytes();
+  if (page_bytes + object_bytes == 0) return 0;
+  const auto for_pages =
+      static_cast<std::uint64_t>(static_cast<unsigned __int128>(bytes) * page_bytes / (page_bytes + object_bytes));
+  std::uint64_t freed = 0;
+  if (page_bytes != 0) freed += reclaim_pages(for_pages / kPageBytes + 1);
+  if (object_bytes != 0) freed += evictor_->evict_objects((bytes - for_pages) / evictor_->object_bytes() + 1);
+  if (freed != 0) nodes_.release_spares();
+  return freed;
+}
+
 bool PageCache::make_room(std::uint64_t seen_epoch) {
   reclaim_rounds_.fetch_add(1, std::memory_order_relaxed);
-  // Clean pages first, inodes in proportion to the memory they take: were inodes spared until the last page
-  // is gone, they would squeeze the pages out for ever.
-  const std::uint64_t page_bytes = policy_->counts().listed * kPageBytes;
-  const std::uint64_t inode_bytes = shrinker_ == nullptr ? 0 : shrinker_->reclaimable_bytes();
-  if (page_bytes + inode_bytes != 0) {
-    const std::uint64_t for_pages = kRoundBytes * page_bytes / (page_bytes + inode_bytes);
-    std::uint64_t freed = 0;
-    if (page_bytes != 0) freed += reclaim_pages(for_pages / kPageBytes + 1);
-    if (inode_bytes != 0) freed += shrinker_->shrink((kRoundBytes - for_pages) / shrinker_->object_bytes() + 1);
-    if (freed != 0) {
-      nodes_.release_spares();
-      return true;
-    }
-  }
-
+  if (reclaim_round(kRoundBytes) != 0) return true;
+  // Nothing dirty: what is taken may be on its way into a mapping, in the hands of other writers. They get a
+  // moment to make it dirty before we give up.
   bool writing = sink_.request_writeback(kWritebackBytes);
-  MutexLock lock(room_mutex_);
-  if (room_epoch_.load(std::memory_order_seq_cst) != seen_epoch) return true;
   memory_waits_.fetch_add(1, std::memory_order_relaxed);
-  // Nothing dirty: what is taken may be on its way into a mapping, in the hands of other writers. They get
-  // a moment to make it dirty before we give up.
-  while (room_epoch_.load(std::memory_order_seq_cst) == seen_epoch) {
-    const Duration patience = writing ? kNoProgressLimit : kNothingDirtyLimit;
-    if (room_.wait_for(room_mutex_, patience) != CondVar::Wake::kTimedOut) continue;
-    if (room_epoch_.load(std::memory_order_seq_cst) != seen_epoch) return true;
+  while (!wait_for_room(seen_epoch, writing ? kNoProgressLimit : kNothingDirtyLimit)) {
     if (writing) return false;
-    room_mutex_.unlock();
     writing = sink_.request_writeback(kWritebackBytes);
-    room_mutex_.lock();
     if (!writing) return room_epoch_.load(std::memory_order_seq_cst) != seen_epoch;
   }
   return true;
 }
 
-std::uint64_t PageCache::release_memory(std::uint64_t bytes) {
+bool PageCache::wait_for_room(std::uint64_t seen_epoch, Duration patience) {
+  MutexLock lock(room_mutex_);
+  return room_.wait_until(room_mutex_, SteadyClock::instance().now() + patience, [&] {
+    room_mutex_.assert_held();
+    return room_epoch_.load(std::memory_order_seq_cst) != seen_epoch;
+  });
+}
+
+std::uint64_t PageCache::shrink(std::uint64_t bytes) {
   std::uint64_t released = arena_.release(bytes);
-  while (released < bytes) {
-    if (reclaim_pages((bytes - released + kPageBytes - 1) / kPageBytes) == 0) break;
+  // Evicted inodes free a page only when a whole slab of them is free: a few rounds may give nothing.
+  for (int idle = 0; released < bytes && idle < 8;) {
+    if (reclaim_round(bytes - released) == 0) break;
     const std::uint64_t more = arena_.release(bytes - released);
-    if (more == 0) break;
+    idle = more == 0 ? idle + 1 : 0;
     released += more;
   }
   return released;

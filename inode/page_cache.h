@@ -63,7 +63,7 @@ struct PageCacheStats {
   ReclaimCounts lists;
 };
 
-class PageCache {
+class PageCache final : public Shrinker {
  public:
   // How long an allocation waits without anything being freed before it answers kNoMemory.
   static constexpr Duration kNoProgressLimit = seconds(30);
@@ -72,7 +72,7 @@ class PageCache {
   static constexpr std::uint64_t kMaxBytes = INT64_MAX;  // largest size of a file
 
   PageCache(PageArena& arena, DirtySink& sink, const PageCacheOptions& options);
-  ~PageCache();  // asserts that no page is left
+  ~PageCache() override;  // asserts that no page is left
   PageCache(const PageCache&) = delete;
   PageCache& operator=(const PageCache&) = delete;
 
@@ -109,22 +109,25 @@ class PageCache {
     for (;;) {
       const std::uint64_t epoch = room_epoch_.load(std::memory_order_seq_cst);
       if (auto* memory = attempt()) return memory;
-      if (!make_room(epoch)) return nullptr;
+      // Once more: another thread may have brought memory into the arena, which is no event.
+      if (!make_room(epoch)) return attempt();
     }
   }
   void room_made();  // after memory was freed or became clean: wakes who waits for it
-  // For the memory budget: gives up to `bytes` of clean and free pages back to the system.
-  std::uint64_t release_memory(std::uint64_t bytes);
+  // Shrinker, for other consumers of the budget: gives about `bytes` of free pages, clean pages and unused
+  // inodes back to the system.
+  const char* name() const override { return "page cache"; }
+  std::uint64_t shrink(std::uint64_t bytes) override;
   // Frees up to n clean pages; answers how many.
   std::uint64_t reclaim_pages(std::uint64_t n);
-  // Asked in proportion to its memory whenever pages are reclaimed (the inode cache).
-  struct Shrinker {
-    virtual ~Shrinker() = default;
+  // What else keeps memory of the arena (the inode cache): asked in proportion to it.
+  struct Evictor {
+    virtual ~Evictor() = default;
     virtual std::uint64_t reclaimable_bytes() const = 0;
-    virtual std::uint64_t shrink(std::uint64_t objects) = 0;  // answers how many left memory
+    virtual std::uint64_t evict_objects(std::uint64_t objects) = 0;  // answers how many left memory
     virtual std::uint32_t object_bytes() const = 0;
   };
-  void set_shrinker(Shrinker* shrinker) { shrinker_ = shrinker; }  // before threads start
+  void set_evictor(Evictor* evictor) { evictor_ = evictor; }  // before threads start
 
   // For the inode cache: drops every page. Clean ones when evicting (nobody else knows the inode by then).
   void drop_all(Inode& inode);
@@ -156,6 +159,9 @@ class PageCache {
   // At the index's page, once it is neither locked, nor under writeback, nor being read; null: absent.
   Page* find_quiet_locked(Mapping& mapping, std::uint64_t index) TW_REQUIRES(mapping.mutex());
   bool make_room(std::uint64_t seen_epoch);
+  // Of clean pages and unused inodes, in proportion to what they take; answers how many of either.
+  std::uint64_t reclaim_round(std::uint64_t bytes);
+  bool wait_for_room(std::uint64_t seen_epoch, Duration patience);  // false: nothing was freed meanwhile
   // Reads up to `pages` absent pages in from the source, until the first that is there.
   Result<void> fill(Inode& inode, std::uint64_t first_index, std::uint32_t pages);
   std::uint32_t pin_for_read(Inode& inode, std::uint64_t first_index, std::span<Page*> out);
@@ -167,7 +173,7 @@ class PageCache {
   PageArena& arena_;
   DirtySink& sink_;
   InodeSource* source_ = nullptr;
-  Shrinker* shrinker_ = nullptr;
+  Evictor* evictor_ = nullptr;
   MappingNodes nodes_;
   std::unique_ptr<ReclaimPolicy> policy_;
   std::vector<std::unique_ptr<MappingStripe>> stripes_;

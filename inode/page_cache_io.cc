@@ -271,7 +271,11 @@ Result<void> PageCache::truncate(Inode& inode, std::uint64_t new_size, Instant n
     MutexLock lock(inode.mapping().mutex());
     inode.set_size(new_size);
   }
-  if (new_size < old_size) drop_from(inode, (new_size + kPageBytes - 1) / kPageBytes);
+  if (new_size < old_size) {
+    drop_from(inode, (new_size + kPageBytes - 1) / kPageBytes);
+    // Before the file can grow again: what the store has past the end would be read in as its content.
+    source_->truncate(inode, new_size);
+  }
   sink_.mark_dirty(inode, new_size < old_size ? kDirtyMetadata | kDirtyData : kDirtyMetadata, now, nullptr);
   return {};
 }
