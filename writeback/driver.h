@@ -19,6 +19,8 @@ class Driver {
   // Returns when the flusher is not being stepped and won't be again. It has nothing in flight.
   virtual void remove(Flusher& flusher) = 0;
   virtual void kick(Flusher& flusher) = 0;
+  // Kicks every flusher whose context has something dirty.
+  virtual void kick_all() = 0;
   // The calling thread waits for something that a flusher or a completion will do, at most `longest`.
   // Threads: condition.wait_for; virtual time: runs what is to be run next. May return early.
   virtual void wait(Mutex& mutex, CondVar& condition, Duration longest) TW_REQUIRES(mutex) = 0;

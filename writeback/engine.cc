@@ -1,1 +1,305 @@
+// Life of the engine and its contexts, accounting, statistics. Throttling: engine_throttle.cc.
 #include "writeback/engine.h"
+
+#include <algorithm>
+
+#include "writeback/context.h"
+#include "writeback/driver.h"
+#include "writeback/flusher.h"
+
+namespace tidewheel {
+namespace {
+
+LockClass contexts_class("writeback-contexts", LockRank::kEngine);
+LockClass throttle_class("throttle", LockRank::kCompletion);
+
+constexpr std::uint64_t kMaxChunkBytes = 256ULL << 10;
+constexpr std::uint64_t kChunksInLimit = 2048;  // all shards together keep at most 1/64 of the limit
+
+EngineOptions completed(EngineOptions o) {
+  if (o.counter_chunk_bytes == UINT64_MAX) {
+    o.counter_chunk_bytes = std::min(kMaxChunkBytes, o.dirty_bytes / kChunksInLimit);
+  }
+  o.background_bytes = std::min(o.background_bytes, o.dirty_bytes / 2);
+  return o;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<WritebackEngine>> WritebackEngine::make(const EngineOptions& options,
+                                                               std::unique_ptr<Driver> driver) {
+  const ThrottlePolicy* policy = find_throttle_policy(options.throttle);
+  if (policy == nullptr || find_dirty_list_design(options.design) == nullptr || driver == nullptr) {
+    return TW_FAIL(kInvalidArgument);
+  }
+  if (options.flushers == 0 || options.batch_objects == 0 || options.batch_bytes == 0 || options.batches_in_flight == 0) {
+    return TW_FAIL(kInvalidArgument);
+  }
+  // A batch's id and an object's place in it have 16 bits each.
+  if (options.batch_objects > 0xFFFF ||
+      std::uint64_t{options.flushers} * options.batches_in_flight > 0xFFFF - WritebackContext::kFsyncBatches) {
+    return TW_FAIL(kInvalidArgument);
+  }
+  if (options.shards > kMaxListShards || (options.shards & (options.shards - 1)) != 0) return TW_FAIL(kInvalidArgument);
+  if (options.expire.ns < 0 || options.interval.ns < 0) return TW_FAIL(kInvalidArgument);
+  // Half of the limit must hold one page of one object.
+  if (options.object_overhead_bytes > (1ULL << 40) || options.dirty_bytes > (1ULL << 60) ||
+      options.dirty_bytes / 2 < options.object_overhead_bytes + kPageBytes) {
+    return TW_FAIL(kInvalidArgument);
+  }
+  return std::unique_ptr<WritebackEngine>(
+      new WritebackEngine(completed(options), std::move(driver), policy->make()));
+}
+
+WritebackEngine::WritebackEngine(const EngineOptions& options, std::unique_ptr<Driver> driver,
+                                 std::unique_ptr<Throttle> throttle)
+    : options_(options),
+      clock_(options.clock != nullptr ? options.clock : &SteadyClock::instance()),
+      throttle_(std::move(throttle)),
+      limits_{options.background_bytes, options.dirty_bytes},
+      free_run_bytes_(std::min(throttle_->free_run_bytes(limits_), options.dirty_bytes)),
+      driver_(std::move(driver)),
+      allowance_(options.dirty_bytes, options.counter_chunk_bytes),
+      throttle_lock_(throttle_class),
+      contexts_lock_(contexts_class) {}
+
+WritebackEngine::~WritebackEngine() {
+  stop();
+  WriterLock guard(contexts_lock_);
+  for (std::uint32_t i = 0; i < contexts_added_; ++i) {
+    delete contexts_[i].exchange(nullptr, std::memory_order_acq_rel);
+  }
+}
+
+// ---- contexts ----
+
+WritebackContext* WritebackEngine::add_context(WritebackTarget& target, const ContextOptions& options) {
+  WriterLock guard(contexts_lock_);
+  if (stopping()) return nullptr;
+  // Places of removed contexts are used again.
+  std::uint32_t id = 0;
+  while (id < contexts_added_ && contexts_[id].load(std::memory_order_relaxed) != nullptr) ++id;
+  if (id == kMaxContexts) return nullptr;
+  DirtyListOptions list_options;
+  list_options.shards = options_.shards;
+  list_options.flushers = options_.flushers;
+  list_options.periodic_interval = options_.interval;
+  list_options.retry_first = options_.retry_first;
+  list_options.retry_longest = options_.retry_longest;
+  auto context = std::make_unique<WritebackContext>(*this, target, options, static_cast<std::uint16_t>(id),
+                                                    find_dirty_list_design(options_.design)->make(list_options));
+  for (const auto& flusher : context->flushers()) driver_->add(*flusher);
+  contexts_added_ = std::max(contexts_added_, id + 1);
+  WritebackContext* added = context.release();
+  contexts_[id].store(added, std::memory_order_release);
+  return added;
+}
+
+Result<void> WritebackEngine::remove_context(WritebackContext& context) {
+  if (!stopping()) TW_TRY(context.sync(nullptr));
+  if (context.counts().objects() != 0) return TW_FAIL_WITH(kBusy, context.counts().objects());
+  WriterLock guard(contexts_lock_);
+  context.retire();
+  const WritebackContext* was = contexts_[context.id()].exchange(nullptr, std::memory_order_acq_rel);
+  TW_ASSERT(was == &context, "a context is removed that is not this engine's");
+  delete was;
+  return {};
+}
+
+void WritebackEngine::stop() {
+  WriterLock guard(contexts_lock_);
+  stopping_.store(true, std::memory_order_seq_cst);
+  throttle_lock_.lock();
+  while (waiters_head_ != nullptr) {
+    ThrottleWaiter* waiter = waiters_head_;
+    waiters_head_ = waiter->next;
+    waiter->state = ThrottleWaiter::State::kStopped;
+    waiting_.fetch_sub(1, std::memory_order_seq_cst);
+    waiter->wake(*waiter);
+  }
+  waiters_tail_ = nullptr;
+  head_need_bytes_.store(0, std::memory_order_seq_cst);
+  stopped_.notify_all();
+  throttle_lock_.unlock();
+  for (std::uint32_t i = 0; i < contexts_added_; ++i) {
+    WritebackContext* context = contexts_[i].load(std::memory_order_acquire);
+    if (context != nullptr) context->retire();
+  }
+}
+
+// ---- dirtying and accounting ----
+
+bool WritebackEngine::mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant) {
+  TW_ASSERT(object.context() < kMaxContexts, "an object is dirtied before set_context()");
+  WritebackContext* context = contexts_[object.context()].load(std::memory_order_acquire);
+  TW_ASSERT(context != nullptr, "an object is dirtied in a context that has been removed");
+  // Counted before a flusher can see it and take it off again: the counts pass through no negative value.
+  const bool counted = object.state().clean();
+  if (counted) charge_object(*context, grant);
+  const bool became_listed = context->list().mark_dirty(object, classes, now);
+  if (became_listed) {
+    if (!counted) charge_object(*context, grant);  // it was cleaned in between
+    context->note_listed();
+  } else if (counted) {
+    object_cleaned(*context, false);  // another thread was first
+  }
+  return became_listed;
+}
+
+void WritebackEngine::charge_object(WritebackContext& context, DirtyGrant* grant) {
+  const std::uint64_t overhead = options_.object_overhead_bytes;
+  if (grant != nullptr && grant->overhead_ != 0) {
+    TW_DASSERT(grant->context_ == &context, "a grant is used in another context");
+    grant->overhead_ = 0;
+  } else {
+    allowance_.take_over(overhead);
+  }
+  count_dirty(context, overhead, 1);
+}
+
+// An object left the list's care: written, given up, or cancelled.
+void WritebackEngine::object_cleaned(WritebackContext& context, bool was_writing) {
+  const auto overhead = static_cast<std::int64_t>(options_.object_overhead_bytes);
+  if (was_writing) {
+    context.counts_.add_writeback(-overhead);
+    counts_.add_writeback(-overhead);
+  }
+  context.counts_.add(-overhead, -1);
+  counts_.add(-overhead, -1);
+  give_back(options_.object_overhead_bytes);
+}
+
+void WritebackEngine::count_dirty(WritebackContext& context, std::uint64_t bytes, std::int64_t objects) {
+  context.counts_.add(static_cast<std::int64_t>(bytes), objects);
+  counts_.add(static_cast<std::int64_t>(bytes), objects);
+  // charged() never lags behind what has been counted, so a threshold passed is noticed by who passes it.
+  const bool watched = background_armed_.load(std::memory_order_seq_cst) != 0 &&
+                       background_passed_ns_.load(std::memory_order_relaxed) != INT64_MAX;
+  if (!watched && allowance_.charged() > limits_.background_bytes) look_at_background();
+}
+
+void WritebackEngine::account_dirtied(DirtyGrant& grant, std::uint64_t bytes) {
+  TW_ASSERT(bytes <= grant.bytes_, "more is dirtied than was granted");
+  grant.bytes_ -= bytes;
+  if (bytes != 0) count_dirty(*grant.context_, bytes, 0);
+}
+
+void WritebackEngine::account_dirtied(WritebackContext& context, std::uint64_t bytes) {
+  allowance_.take_over(bytes);
+  count_dirty(context, bytes, 0);
+}
+
+void WritebackEngine::account_writeback_started(WritebackContext& context, std::uint64_t bytes) {
+  context.counts_.add_writeback(static_cast<std::int64_t>(bytes));
+  counts_.add_writeback(static_cast<std::int64_t>(bytes));
+}
+
+void WritebackEngine::account_redirtied(WritebackContext& context, std::uint64_t bytes) {
+  context.counts_.add_writeback(-static_cast<std::int64_t>(bytes));
+  counts_.add_writeback(-static_cast<std::int64_t>(bytes));
+}
+
+void WritebackEngine::account_cleaned(WritebackContext& context, std::uint64_t bytes) {
+  account_redirtied(context, bytes);
+  account_cancelled(context, bytes);
+}
+
+void WritebackEngine::account_cancelled(WritebackContext& context, std::uint64_t bytes) {
+  context.counts_.add(-static_cast<std::int64_t>(bytes), 0);
+  counts_.add(-static_cast<std::int64_t>(bytes), 0);
+  give_back(bytes);
+}
+
+// ---- integrity ----
+
+Result<void> WritebackEngine::sync(WritebackContext& context, ErrorCursor* handle) { return context.sync(handle); }
+
+Result<void> WritebackEngine::fsync(DirtyObject& object, ErrorCursor* handle) {
+  TW_ASSERT(object.context() < kMaxContexts, "fsync of an object before set_context()");
+  return contexts_[object.context()].load(std::memory_order_acquire)->fsync(object, handle);
+}
+
+bool WritebackEngine::cancel(DirtyObject& object) {
+  if (object.state().clean()) return false;
+  WritebackContext& context = *contexts_[object.context()].load(std::memory_order_acquire);
+  bool was_dirty = false;
+  for (;;) {
+    switch (context.list().cancel(object, context.batch_table())) {
+      case DirtyList::TakeOut::kClean:
+        return was_dirty;
+      case DirtyList::TakeOut::kTakenWakeOthers:
+        context.wake(&object);
+        object_cleaned(context, false);
+        return true;
+      case DirtyList::TakeOut::kTaken:
+        object_cleaned(context, false);
+        return true;
+      case DirtyList::TakeOut::kInBatch:
+        was_dirty = true;
+        context.object_waiters_.wait(object, *driver_);
+    }
+  }
+}
+
+void WritebackEngine::reclaim(WritebackContext& context, std::uint64_t bytes) {
+  if (bytes != 0) context.raise_reclaim(bytes);
+}
+
+// ---- what is going on ----
+
+void WritebackEngine::add_stats(const WritebackContext& c, WritebackStats& s) const {
+  s.works += c.works_.load(std::memory_order_relaxed);
+  s.objects += c.objects_written_.load(std::memory_order_relaxed);
+  s.pages += c.pages_.load(std::memory_order_relaxed);
+  s.io_bytes += c.io_bytes_.load(std::memory_order_relaxed);
+  s.ios += c.ios_.load(std::memory_order_relaxed);
+  s.batches += c.batches_done_.load(std::memory_order_relaxed);
+  s.failed_writes += c.failed_writes_.load(std::memory_order_relaxed);
+  s.given_up += c.given_up_.load(std::memory_order_relaxed);
+  s.oldest_age_max = std::max(s.oldest_age_max, Duration{c.oldest_age_max_ns_.load(std::memory_order_relaxed)});
+  for (const auto& flusher : c.flushers()) s.flusher_wakeups += flusher->wakeups();
+  const DirtyListStats list = c.list().stats();
+  s.dirty_list.inserts += list.inserts;
+  s.dirty_list.redirties += list.redirties;
+  s.dirty_list.removals += list.removals;
+  s.dirty_list.detached_buckets += list.detached_buckets;
+  s.dirty_list.elements_under_lock += list.elements_under_lock;
+  s.dirty_list.max_elements_per_hold = std::max(s.dirty_list.max_elements_per_hold, list.max_elements_per_hold);
+  s.dirty_bytes += c.counts().dirty();
+  s.writeback_bytes += c.counts().writeback();
+  s.dirty_objects += c.counts().objects();
+  const Instant oldest = c.oldest_dirty();
+  const Instant now = clock_->now();
+  if (oldest < now) s.oldest_dirty_age = std::max(s.oldest_dirty_age, now - oldest);
+}
+
+WritebackStats WritebackEngine::stats() const {
+  WritebackStats s;
+  {
+    ReaderLock guard(contexts_lock_);
+    for (std::uint32_t i = 0; i < contexts_added_; ++i) {
+      const WritebackContext* context = contexts_[i].load(std::memory_order_acquire);
+      if (context != nullptr) add_stats(*context, s);
+    }
+  }
+  s.throttle_pauses = throttle_pauses_.load(std::memory_order_relaxed);
+  s.throttle_ns = throttle_ns_.load(std::memory_order_relaxed);
+  s.throttled_threads = throttled_threads();
+  return s;
+}
+
+WritebackStats WritebackEngine::stats(const WritebackContext& context) const {
+  WritebackStats s;
+  add_stats(context, s);
+  return s;
+}
+
+std::uint64_t WritebackEngine::dirty_and_writeback_bytes() const { return counts_.total(); }
+std::uint64_t WritebackEngine::dirty_bytes() const { return counts_.dirty(); }
+
+void WritebackEngine::start_observation() {
+  background_passed_ns_.store(INT64_MAX, std::memory_order_release);
+  first_throttled_ns_.store(INT64_MAX, std::memory_order_release);
+}
+
+}  // namespace tidewheel

@@ -4,8 +4,9 @@
 // Owns:      its contexts with their lists, batches and flushers; never an object, never a target.
 // Threads:   every method from any thread, with the exceptions named. Targets are called on flushers, and
 //            on the caller's thread by fsync() and sync().
-// Locks:     contexts_lock_ (kEngine), throttle_lock_ (kContext, never held with a context's lock), the
-//            contexts' own locks (kContext), wait buckets (kContext). None is held while a target is called.
+// Locks:     contexts_lock_ (kEngine) when contexts come and go; throttle_lock_ (kCompletion); the contexts'
+//            own (kContext). None is held while a target is called. mark_dirty(), the account functions and
+//            dropping a grant take nothing above rank kListShard, so they may be called under mapping locks.
 // Units:     bytes; Instants and Durations of EngineOptions::clock.
 // Errors:    kShutDown once stop() has begun; a target's errors as they came.
 // Invariant: (1) dirty + writeback + granted bytes never exceed dirty_bytes, account_dirtied() without a
@@ -17,7 +18,8 @@
 //             ... copy data, tag pages dirty ...
 //             engine.account_dirtied(grant, newly_dirty_bytes)
 //             engine.mark_dirty(object, kDirtyData | kDirtyMetadata, now, &grant)
-//             (the rest of the grant goes back when it is destroyed)
+//             (the rest of the grant goes back when it is destroyed; what was accounted must be marked
+//             before the thread asks again: what is not listed can't be written to make room)
 //   target:   write_batch: account_writeback_started(context, bytes)
 //             end_batch:   written: account_cleaned(context, bytes); failed: account_redirtied(context, bytes)
 //   deletion: engine.cancel(object); account_cancelled(context, bytes that were dirty)
@@ -26,12 +28,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/counter.h"
 #include "base/result.h"
 #include "base/sync.h"
+#include "writeback/byte_counts.h"
 #include "writeback/dirty_allowance.h"
 #include "writeback/dirty_list.h"
 #include "writeback/error_sequence.h"
@@ -62,6 +65,9 @@ struct EngineOptions {
   // 0: none, so that thresholds are noticed to the byte (tests).
   std::uint64_t counter_chunk_bytes = UINT64_MAX;
   std::string throttle = "hard-limit";
+  // A waiting writer tells the flushers again after this, should a policy or a target have gone astray.
+  // Nothing depends on it: Duration::max() = never.
+  Duration writer_recheck = Throttle::kLongestPause;
   Duration retry_first = seconds(1);     // back-off after an object's first failure; doubles ...
   Duration retry_longest = seconds(64);  // ... up to this
   const Clock* clock = nullptr;          // null: the steady clock
@@ -100,6 +106,8 @@ struct ThrottleWaiter {
   void* owner = nullptr;
   std::uint64_t need_bytes = 0;
   enum class State : std::uint8_t { kIdle, kWaiting, kGranted, kStopped } state = State::kIdle;
+  Instant since;        // when it asked
+  bool queued = false;  // it had to wait
   ThrottleWaiter* next = nullptr;
 };
 
@@ -205,15 +213,19 @@ class WritebackEngine {
   WritebackEngine(const EngineOptions& options, std::unique_ptr<Driver> driver, std::unique_ptr<Throttle> throttle);
 
   bool mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant);
-  void charge(WritebackContext& context, std::uint64_t bytes, bool granted);
-  void uncharge(WritebackContext& context, std::uint64_t bytes);
+  void count_dirty(WritebackContext& context, std::uint64_t bytes, std::int64_t objects);
+  void object_cleaned(WritebackContext& context, bool was_writing);
+  void charge_object(WritebackContext& context, DirtyGrant* grant);
   void give_back(std::uint64_t bytes);
   void serve_waiters();
   void look_at_background();
-  void kick_dirty_contexts();
+  bool claim_background(std::uint64_t& bytes);
+  void unclaim_background(std::uint64_t bytes);
+  DirtyGrant make_grant(WritebackContext& context, std::uint64_t need_bytes, Duration paused);
   std::uint64_t piece_bytes(std::uint64_t bytes) const;
   ThrottleInputs throttle_inputs(const WritebackContext& context, std::uint64_t request_bytes) const;
   Result<DirtyGrant> balance_slow(WritebackContext& context, std::uint64_t bytes);
+  bool sleep_pause(Duration pause);
   void add_stats(const WritebackContext& context, WritebackStats& into) const;
 
   // ---- constant after construction ----
@@ -226,13 +238,13 @@ class WritebackEngine {
 
   // ---- bytes ----
   DirtyAllowance allowance_;
-  ShardedCounter total_bytes_;      // dirty and writeback
-  ShardedCounter writeback_bytes_;
+  ByteCounts counts_;
 
   // ---- writers that wait ----
   alignas(kCacheLine) Mutex throttle_lock_;
   ThrottleWaiter* waiters_head_ TW_GUARDED_BY(throttle_lock_) = nullptr;
   ThrottleWaiter* waiters_tail_ TW_GUARDED_BY(throttle_lock_) = nullptr;
+  CondVar stopped_;  // for those who sleep a policy's pause
   // seq_cst: a waiter counts itself and then gathers credit; a giver gives and then looks here.
   Atomic<std::uint32_t> waiting_{0};
   // What the writer at the head needs; 0 when none waits. Stored under throttle_lock_.

@@ -1,0 +1,99 @@
+#include "writeback/context.h"
+
+#include <algorithm>
+
+#include "base/thread.h"
+#include "writeback/driver.h"
+#include "writeback/flusher.h"
+
+namespace tidewheel {
+namespace {
+
+LockClass context_class("writeback-context", LockRank::kContext);
+
+}  // namespace
+
+WritebackContext::WritebackContext(WritebackEngine& engine, WritebackTarget& target, const ContextOptions& options,
+                                   std::uint16_t id, std::unique_ptr<DirtyList> list)
+    : engine_(engine), target_(target), name_(options.name), id_(id), list_(std::move(list)), lock_(context_class) {
+  // All the memory that writing needs is here before the first object is dirty.
+  const EngineOptions& o = engine.options();
+  for (std::uint32_t f = 0; f < o.flushers; ++f) {
+    std::vector<Batch*> own;
+    for (std::uint32_t i = 0; i < o.batches_in_flight; ++i) {
+      auto batch = std::make_unique<Batch>();
+      batch->reserve(o.batch_objects);
+      own.push_back(batch.get());
+      batch_table_.push_back(batch.get());
+      batches_.push_back(std::move(batch));
+    }
+    flushers_.push_back(std::make_unique<Flusher>(*this, f, std::move(own)));
+  }
+  MutexLock guard(lock_);
+  for (std::uint32_t i = 0; i < kFsyncBatches; ++i) {
+    auto fsync = std::make_unique<FsyncBatch>();
+    fsync->batch.reserve(1);
+    fsync->batch.on_complete_ = &WritebackContext::complete_fsync;
+    fsync->batch.owner_ = fsync.get();
+    batch_table_.push_back(&fsync->batch);
+    free_fsync_.push_back(fsync.get());
+    fsync_batches_.push_back(std::move(fsync));
+  }
+  for (std::size_t i = 0; i < batch_table_.size(); ++i) {
+    batch_table_[i]->id_ = static_cast<std::uint16_t>(i);
+    batch_table_[i]->context_ = this;
+  }
+  active_.assign(batch_table_.size(), false);
+}
+
+WritebackContext::~WritebackContext() {
+  // A completion thread may still be between its last look at a batch and the end of complete().
+  while (completing_.load(std::memory_order_acquire) != 0) yield_thread();
+  TW_ASSERT(list_->listed() == 0, "a context is destroyed with dirty objects: sync or cancel them first");
+}
+
+void WritebackContext::arm(const Flusher* caller) {
+  if (armed_.exchange(true, std::memory_order_seq_cst)) return;
+  for (const auto& flusher : flushers_) {
+    if (flusher.get() == caller) continue;
+    flusher->ask_to_arm();
+    engine_.driver().kick(*flusher);
+  }
+}
+
+void WritebackContext::retire() {
+  {
+    MutexLock guard(lock_);
+    if (retired_) return;
+    retired_ = true;
+  }
+  for (const auto& flusher : flushers_) {
+    flusher->close();
+    engine_.driver().remove(*flusher);
+  }
+  abort_syncs();
+  MutexLock guard(lock_);
+  while (callers_ != 0) engine_.driver().wait(lock_, caller_left_, Duration::max());
+}
+
+void WritebackContext::kick() {
+  for (const auto& flusher : flushers_) engine_.driver().kick(*flusher);
+}
+
+Instant WritebackContext::oldest_dirty() const {
+  Instant oldest = std::min(list_->oldest(), list_->oldest_retry());
+  MutexLock guard(lock_);
+  for (std::size_t i = 0; i < active_.size(); ++i) {
+    if (active_[i] && batch_table_[i]->oldest_ != Instant::min()) oldest = std::min(oldest, batch_table_[i]->oldest_);
+  }
+  return oldest;
+}
+
+void WritebackContext::raise_reclaim(std::uint64_t bytes) {
+  std::uint64_t now = reclaim_bytes_.load(std::memory_order_relaxed);
+  while (now < bytes && !reclaim_bytes_.compare_exchange(now, bytes, std::memory_order_acq_rel)) {
+  }
+  kick();
+}
+
+}  // namespace tidewheel

@@ -1,0 +1,161 @@
+// writeback/context.h: one target's dirty objects with what writes them: list, batches, flushers, syncs.
+// Owns:      its list, its table of batches, its flushers.
+// Threads:   all methods from any thread, those of the sync run named for flushers from the flusher that
+//            runs it. Contexts share nothing but the engine's byte counts: a dead target hangs its own
+//            context only.
+// Locks:     lock_ (kContext): batches in flight, syncs. Not held while list or target are called.
+// Units:     bytes; nanoseconds of the engine's clock.
+// Invariant: (1) a batch is `active` from before its first claim until after its last end_write, so that
+//            what a sync does not find on the list it finds in an active batch; (2) armed_ is false only
+//            while a flusher sleeps that a new listing must wake.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/sync.h"
+#include "writeback/byte_counts.h"
+#include "writeback/dirty_list.h"
+#include "writeback/engine.h"
+#include "writeback/error_sequence.h"
+#include "writeback/object_waiters.h"
+
+namespace tidewheel {
+
+class Flusher;
+
+// A batch of one, for fsync: written and ended on the thread that called it.
+struct FsyncBatch {
+  Batch batch;
+  CondVar done;
+  bool completed = false;  // under the context's lock_
+};
+
+// One pass over everything dirty at t0, for every caller of sync() who came before it began.
+//   queued --begin_sync--> writing --end_sync--> written --a caller flushes--> flushing --> done
+struct SyncRun {
+  enum class State : std::uint8_t { kQueued, kWriting, kWritten, kFlushing, kDone };
+  State state = State::kQueued;
+  Instant t0 = Instant::min();  // the latest of its callers' moments
+  Error error;                  // the first
+  std::uint64_t sequence = 0;   // batches before this were active when the selection was made
+  std::uint64_t came_back = 0;  // ends of batches that held something dirty since t0
+  bool waiting = false;         // nothing to claim until a batch ends
+  bool progress = false;        // since the last pass that met only busy objects
+  std::uint32_t busy_passes = 0;
+  Instant retry_at = Instant::max();  // not before this, after such a pass
+  Flusher* flusher = nullptr;
+  std::unique_ptr<Selection> selection;  // the flusher's
+};
+
+class WritebackContext {
+ public:
+  // Batches for fsync, beside the flushers': so many objects are fsynced at once, more wait their turn.
+  static constexpr std::uint32_t kFsyncBatches = 64;
+
+  WritebackContext(WritebackEngine& engine, WritebackTarget& target, const ContextOptions& options,
+                   std::uint16_t id, std::unique_ptr<DirtyList> list);
+  ~WritebackContext();
+
+  std::uint16_t id() const { return id_; }
+  const std::string& name() const { return name_; }
+  WritebackEngine& engine() { return engine_; }
+  WritebackTarget& target() { return target_; }
+  DirtyList& list() { return *list_; }
+  const DirtyList& list() const { return *list_; }
+  const ByteCounts& counts() const { return counts_; }
+  ErrorWord& write_errors() { return write_errors_; }
+  std::span<const std::unique_ptr<Flusher>> flushers() const { return flushers_; }
+  Instant oldest_dirty() const;  // not the objects that are being gathered at this moment
+
+ private:
+  friend class WritebackEngine;
+  friend class Flusher;
+
+  // ---- batches (context_batches.cc) ----
+  std::span<Batch* const> batch_table() const { return batch_table_; }
+  FsyncBatch* acquire_fsync_batch();  // may wait; null: the engine stops
+  void release_fsync_batch(FsyncBatch& fsync);
+  void begin_batch(Batch& batch, WorkKind kind);
+  void settle_batch(Batch& batch, Instant oldest);  // all is claimed: these are its objects
+  // Writes what was claimed. On return the target has it, and complete() may have come already.
+  void submit_batch(Batch& batch, Instant now);
+  // After complete(): tells the target, ends each object's write, wakes, counts, makes it inactive.
+  void finish_batch(Batch& batch, Instant now);
+  void end_batch(Batch& batch, bool objects_came_back);
+  void wake(const DirtyObject* object) { object_waiters_.wake(object); }
+  void put_back(DirtyObject& object, Instant now);
+  static void complete_fsync(Batch& batch);
+
+  // ---- arming ----
+  // An object was listed: wakes the flushers if they count on being told.
+  void note_listed() {
+    if (!armed_.load(std::memory_order_seq_cst)) arm();
+  }
+  // `caller`: a flusher that calls has seen to itself.
+  void arm(const Flusher* caller = nullptr);
+  void kick();
+
+  // ---- sync (context_sync.cc) ----
+  Result<void> sync(ErrorCursor* handle);
+  Result<void> fsync(DirtyObject& object, ErrorCursor* handle);
+  Result<void> write_one(DirtyObject& object);
+  void run_fsync_batch(FsyncBatch& fsync, DirtyObject& object);
+  // For the flusher at `now`: whether a sync is there for it; if none is running a queued one begins.
+  bool sync_ready(Flusher& flusher, Instant now, Instant& retry_at);
+  std::uint64_t came_back() const;
+  Selection* sync_selection() const;
+  void sync_found_nothing(Flusher& flusher, std::uint64_t came_back_before);
+  void sync_failed(const WriteSlot& slot);
+  void sync_wrote(bool progress, Instant now);
+  // Ends the flushers (waiting for what is in flight), the syncs, and waits for those in sync() or fsync().
+  void retire();
+  void abort_syncs();
+  bool matters_to_sync(const Batch& batch) const TW_REQUIRES(lock_);
+  void finish_sync(Error error) TW_REQUIRES(lock_);
+  void raise_reclaim(std::uint64_t bytes);
+
+  // ---- constant after construction ----
+  WritebackEngine& engine_;
+  WritebackTarget& target_;
+  const std::string name_;
+  const std::uint16_t id_;
+  const std::unique_ptr<DirtyList> list_;
+  std::vector<std::unique_ptr<Batch>> batches_;  // the flushers'
+  std::vector<std::unique_ptr<FsyncBatch>> fsync_batches_;
+  std::vector<Batch*> batch_table_;
+  std::vector<std::unique_ptr<Flusher>> flushers_;
+
+  // ---- counts ----
+  ByteCounts counts_;
+  ErrorWord write_errors_{0};
+  Atomic<std::uint64_t> works_{0}, objects_written_{0}, pages_{0}, io_bytes_{0}, ios_{0}, batches_done_{0};
+  Atomic<std::uint64_t> failed_writes_{0}, given_up_{0};
+  Atomic<std::int64_t> oldest_age_max_ns_{0};
+  Atomic<std::uint64_t> reclaim_bytes_{0};
+  // Completions that are still on their way out of complete(): the context must not go before.
+  Atomic<std::uint32_t> completing_{0};
+
+  // seq_cst: a flusher stores false and then takes every shard lock (DirtyList::any_listed); a writer lists
+  // under a shard lock and then reads this. One of the two sees the other.
+  alignas(kCacheLine) Atomic<bool> armed_{false};
+
+  // ---- under lock_ ----
+  alignas(kCacheLine) mutable Mutex lock_;
+  std::vector<bool> active_ TW_GUARDED_BY(lock_);  // by Batch::id_
+  std::vector<FsyncBatch*> free_fsync_ TW_GUARDED_BY(lock_);
+  std::uint64_t next_sequence_ TW_GUARDED_BY(lock_) = 1;
+  std::shared_ptr<SyncRun> queued_sync_ TW_GUARDED_BY(lock_);
+  std::shared_ptr<SyncRun> running_sync_ TW_GUARDED_BY(lock_);
+  std::uint32_t callers_ TW_GUARDED_BY(lock_) = 0;  // in sync() or fsync()
+  bool retired_ TW_GUARDED_BY(lock_) = false;
+  bool syncs_aborted_ TW_GUARDED_BY(lock_) = false;
+  CondVar sync_changed_;    // a sync run moved on
+  CondVar fsync_released_;  // an fsync batch came free
+  CondVar caller_left_;
+
+  ObjectWaiters object_waiters_;
+};
+
+}  // namespace tidewheel

@@ -1,0 +1,176 @@
+// The way of a batch: begin, settle, submit, finish; for flushers and for fsync.
+#include <algorithm>
+
+#include "writeback/context.h"
+#include "writeback/driver.h"
+#include "writeback/flusher.h"
+
+namespace tidewheel {
+namespace {
+
+void raise_to(Atomic<std::int64_t>& most, std::int64_t value) {
+  std::int64_t now = most.load(std::memory_order_relaxed);
+  while (now < value && !most.compare_exchange(now, value, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace
+
+void WritebackContext::begin_batch(Batch& batch, WorkKind kind) {
+  batch.slots_.clear();
+  batch.kind_ = kind;
+  batch.bytes_ = 0;
+  batch.io = {};
+  batch.target_data = nullptr;
+  MutexLock guard(lock_);
+  batch.sequence_ = next_sequence_++;
+  batch.oldest_ = Instant::min();
+  active_[batch.id_] = true;
+}
+
+void WritebackContext::settle_batch(Batch& batch, Instant oldest) {
+  Flusher* waits = nullptr;
+  {
+    MutexLock guard(lock_);
+    batch.oldest_ = oldest;
+    // A sync may wait for it only because it was being gathered.
+    if (running_sync_ != nullptr && running_sync_->waiting && !matters_to_sync(batch)) {
+      running_sync_->waiting = false;
+      waits = running_sync_->flusher;
+    }
+  }
+  if (waits != nullptr) engine_.driver().kick(*waits);
+}
+
+void WritebackContext::submit_batch(Batch& batch, Instant now) {
+  Instant oldest = Instant::max();
+  for (WriteSlot& slot : batch.slots_) {
+    slot.outcome = WriteOutcome::kPending;
+    list_->begin_write(slot);
+    oldest = std::min(oldest, slot.stamp);
+  }
+  if (oldest <= now) raise_to(oldest_age_max_ns_, (now - oldest).ns);
+  const auto overhead = static_cast<std::int64_t>(batch.slots_.size() * engine_.options().object_overhead_bytes);
+  counts_.add_writeback(overhead);
+  engine_.counts_.add_writeback(overhead);
+  settle_batch(batch, oldest);
+  target_.write_batch(batch);
+}
+
+void WritebackContext::finish_batch(Batch& batch, Instant now) {
+  bool progress = false;
+  bool any_failed = false;
+  std::uint64_t failed = 0;
+  std::uint64_t given_up = 0;
+  for (WriteSlot& slot : batch.slots_) {
+    TW_ASSERT(slot.outcome != WriteOutcome::kPending, "a target completed a batch with an undecided slot");
+    progress = progress || slot.outcome != WriteOutcome::kSkipped;
+    if (slot.outcome != WriteOutcome::kFailed) continue;
+    if (slot.error.code == Reason::kOk) slot.error.code = Reason::kIo;
+    ++failed;
+    // Recorded before the object leaves its batch, so that who waited for it finds the error.
+    ErrorSequence::record(slot.object->write_errors, slot.error.code);
+    ErrorSequence::record(write_errors_, slot.error.code);
+    sync_failed(slot);
+    if (target_.give_up(*slot.object, slot.error, slot.object->retry_step + 1U)) {
+      slot.outcome = WriteOutcome::kGivenUp;
+      ++given_up;
+    } else {
+      any_failed = true;
+    }
+  }
+  target_.end_batch(batch);
+  bool came_back = false;
+  for (WriteSlot& slot : batch.slots_) {
+    const DirtyObject* object = slot.object;
+    const DirtyList::EndWrite ended = list_->end_write(slot, batch.kind_, now);
+    if (ended.clean) {
+      engine_.object_cleaned(*this, true);
+    } else {
+      const auto overhead = static_cast<std::int64_t>(engine_.options().object_overhead_bytes);
+      counts_.add_writeback(-overhead);
+      engine_.counts_.add_writeback(-overhead);
+      came_back = true;
+    }
+    if (ended.waiters) wake(object);
+  }
+  objects_written_.fetch_add(batch.slots_.size(), std::memory_order_relaxed);
+  pages_.fetch_add(batch.io.pages, std::memory_order_relaxed);
+  io_bytes_.fetch_add(batch.io.bytes, std::memory_order_relaxed);
+  ios_.fetch_add(batch.io.ios, std::memory_order_relaxed);
+  batches_done_.fetch_add(1, std::memory_order_relaxed);
+  if (failed != 0) failed_writes_.fetch_add(failed, std::memory_order_relaxed);
+  if (given_up != 0) given_up_.fetch_add(given_up, std::memory_order_relaxed);
+  if (batch.kind_ == WorkKind::kSync) sync_wrote(progress, now);
+  end_batch(batch, came_back);
+  // Sleeping flushers reckoned with what the ladder held before.
+  if (any_failed) kick();
+}
+
+void WritebackContext::end_batch(Batch& batch, bool objects_came_back) {
+  Flusher* waits = nullptr;
+  {
+    MutexLock guard(lock_);
+    active_[batch.id_] = false;
+    if (running_sync_ != nullptr && matters_to_sync(batch)) {
+      ++running_sync_->came_back;
+      running_sync_->waiting = false;
+      waits = running_sync_->flusher;
+    }
+  }
+  if (waits != nullptr) engine_.driver().kick(*waits);
+  if (objects_came_back) note_listed();
+}
+
+void WritebackContext::put_back(DirtyObject& object, Instant now) {
+  if (list_->unclaim(object, now)) wake(&object);
+}
+
+// ---- fsync's ----
+
+FsyncBatch* WritebackContext::acquire_fsync_batch() {
+  MutexLock guard(lock_);
+  while (free_fsync_.empty()) engine_.driver().wait(lock_, fsync_released_, Duration::max());
+  FsyncBatch* fsync = free_fsync_.back();
+  free_fsync_.pop_back();
+  fsync->completed = false;
+  return fsync;
+}
+
+void WritebackContext::release_fsync_batch(FsyncBatch& fsync) {
+  MutexLock guard(lock_);
+  free_fsync_.push_back(&fsync);
+  fsync_released_.notify_one();
+}
+
+void WritebackContext::complete_fsync(Batch& batch) {
+  WritebackContext& context = *batch.context_;
+  auto& fsync = *static_cast<FsyncBatch*>(batch.owner_);
+  context.completing_.fetch_add(1, std::memory_order_acq_rel);
+  {
+    MutexLock guard(context.lock_);
+    fsync.completed = true;
+    fsync.done.notify_one();
+  }
+  // The last touch: the context may go from here on. release pairs with the acquire in its destructor.
+  context.completing_.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+// The object is claimed. On return its write has ended; the slot says how.
+void WritebackContext::run_fsync_batch(FsyncBatch& fsync, DirtyObject& object) {
+  const WriteEstimate estimate = target_.estimate(object);
+  WriteSlot slot;
+  slot.object = &object;
+  slot.sort_key = estimate.sort_key;
+  slot.bytes = estimate.bytes;
+  fsync.batch.slots_.push_back(slot);
+  fsync.batch.bytes_ = estimate.bytes;
+  submit_batch(fsync.batch, engine_.clock().now());
+  {
+    MutexLock guard(lock_);
+    while (!fsync.completed) engine_.driver().wait(lock_, fsync.done, Duration::max());
+  }
+  finish_batch(fsync.batch, engine_.clock().now());
+}
+
+}  // namespace tidewheel

@@ -1,0 +1,248 @@
+// Thresholds, and writers that wait.
+#include <algorithm>
+
+#include "writeback/context.h"
+#include "writeback/driver.h"
+#include "writeback/engine.h"
+
+namespace tidewheel {
+namespace {
+
+void note_first(Atomic<std::int64_t>& moment, Instant now) {
+  std::int64_t never = INT64_MAX;
+  moment.compare_exchange(never, now.ns, std::memory_order_acq_rel);
+}
+
+}  // namespace
+
+// ---- the grant ----
+
+DirtyGrant& DirtyGrant::operator=(DirtyGrant&& other) noexcept {
+  if (this != &other) {
+    if (engine_ != nullptr) engine_->give_back(bytes_ + overhead_);
+    engine_ = std::exchange(other.engine_, nullptr);
+    context_ = std::exchange(other.context_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+    overhead_ = std::exchange(other.overhead_, 0);
+    paused_ = std::exchange(other.paused_, Duration{});
+  }
+  return *this;
+}
+
+DirtyGrant::~DirtyGrant() {
+  if (engine_ != nullptr) engine_->give_back(bytes_ + overhead_);
+}
+
+DirtyGrant WritebackEngine::make_grant(WritebackContext& context, std::uint64_t need_bytes, Duration paused) {
+  DirtyGrant grant;
+  grant.engine_ = this;
+  grant.context_ = &context;
+  grant.overhead_ = options_.object_overhead_bytes;
+  grant.bytes_ = need_bytes - grant.overhead_;
+  grant.paused_ = paused;
+  return grant;
+}
+
+// ---- background ----
+
+std::uint64_t WritebackEngine::background_excess_bytes() const {
+  std::uint64_t goal = limits_.background_bytes;
+  // A writer that waits needs room whatever the threshold: what is above this must be on its way.
+  const std::uint64_t need = head_need_bytes_.load(std::memory_order_seq_cst);
+  if (need != 0) goal = std::min(goal, limits_.dirty_limit_bytes - need);
+  const std::int64_t claimed = background_claimed_.load(std::memory_order_seq_cst);
+  const std::int64_t excess = static_cast<std::int64_t>(counts_.dirty()) - claimed - static_cast<std::int64_t>(goal);
+  return excess > 0 ? static_cast<std::uint64_t>(excess) : 0;
+}
+
+// Sets aside up to `bytes` of the excess for the caller's batch.
+bool WritebackEngine::claim_background(std::uint64_t& bytes) {
+  for (;;) {
+    std::int64_t claimed = background_claimed_.load(std::memory_order_seq_cst);
+    const std::uint64_t excess = background_excess_bytes();
+    if (excess == 0) return false;
+    const std::uint64_t mine = std::min(bytes, excess);
+    if (background_claimed_.compare_exchange(claimed, claimed + static_cast<std::int64_t>(mine),
+                                             std::memory_order_seq_cst)) {
+      bytes = mine;
+      return true;
+    }
+  }
+}
+
+void WritebackEngine::unclaim_background(std::uint64_t bytes) {
+  background_claimed_.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_seq_cst);
+}
+
+void WritebackEngine::look_at_background() {
+  if (background_passed_ns_.load(std::memory_order_relaxed) == INT64_MAX &&
+      counts_.total() > limits_.background_bytes) {
+    note_first(background_passed_ns_, clock_->now());
+  }
+  if (background_excess_bytes() != 0 && background_armed_.exchange(1, std::memory_order_seq_cst) == 0) {
+    driver_->kick_all();
+  }
+}
+
+// ---- giving back ----
+
+void WritebackEngine::give_back(std::uint64_t bytes) {
+  if (bytes == 0) return;
+  allowance_.give_back(bytes);
+  if (waiting_.load(std::memory_order_seq_cst) != 0) serve_waiters();
+}
+
+// First come, first served: a large request is not starved by small ones.
+void WritebackEngine::serve_waiters() {
+  throttle_lock_.lock();
+  while (waiters_head_ != nullptr && allowance_.take_thoroughly(waiters_head_->need_bytes)) {
+    ThrottleWaiter* waiter = waiters_head_;
+    waiters_head_ = waiter->next;
+    if (waiters_head_ == nullptr) waiters_tail_ = nullptr;
+    head_need_bytes_.store(waiters_head_ != nullptr ? waiters_head_->need_bytes : 0, std::memory_order_seq_cst);
+    waiting_.fetch_sub(1, std::memory_order_seq_cst);
+    waiter->state = ThrottleWaiter::State::kGranted;
+    waiter->wake(*waiter);
+  }
+  throttle_lock_.unlock();
+  // The next one may need more than the flushers have been reckoning with.
+  look_at_background();
+}
+
+// ---- asking ----
+
+std::uint64_t WritebackEngine::piece_bytes(std::uint64_t bytes) const {
+  return std::min(bytes + options_.object_overhead_bytes, limits_.dirty_limit_bytes / 2);
+}
+
+ThrottleInputs WritebackEngine::throttle_inputs(const WritebackContext& context, std::uint64_t request_bytes) const {
+  ThrottleInputs in;
+  in.now = clock_->now();
+  in.limits = limits_;
+  in.writeback_bytes = counts_.writeback();
+  in.dirty_bytes = counts_.dirty();
+  in.request_bytes = request_bytes;
+  in.context_writeback_bytes = context.counts().writeback();
+  in.context_dirty_bytes = context.counts().dirty();
+  in.waiting_writers = waiting_.load(std::memory_order_relaxed);
+  return in;
+}
+
+Result<DirtyGrant> WritebackEngine::balance_dirty_pages(WritebackContext& context, std::uint64_t bytes) {
+  const std::uint64_t need = piece_bytes(bytes);
+  if (waiting_.load(std::memory_order_seq_cst) == 0 && allowance_.charged() + need <= free_run_bytes_ &&
+      !stopping() && allowance_.take(need) != DirtyAllowance::Took::kNo) {
+    return make_grant(context, need, {});
+  }
+  return balance_slow(context, bytes);
+}
+
+bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t bytes, ThrottleWaiter& waiter,
+                                    Duration* pause) {
+  waiter.need_bytes = piece_bytes(bytes);
+  waiter.next = nullptr;
+  waiter.since = clock_->now();
+  if (pause != nullptr) {
+    *pause = {};
+    if (allowance_.charged() + waiter.need_bytes > free_run_bytes_) {
+      *pause = std::min(throttle_->pause(throttle_inputs(context, waiter.need_bytes)), Throttle::kLongestPause);
+    }
+  }
+  {
+    MutexLock guard(throttle_lock_);
+    waiter.queued = false;
+    if (stopping()) {
+      waiter.state = ThrottleWaiter::State::kStopped;
+      return true;
+    }
+    // Counted first, so that who gives back from here on looks for waiters.
+    waiting_.fetch_add(1, std::memory_order_seq_cst);
+    if (waiters_head_ == nullptr && allowance_.take_thoroughly(waiter.need_bytes)) {
+      waiting_.fetch_sub(1, std::memory_order_seq_cst);
+      waiter.state = ThrottleWaiter::State::kGranted;
+      return true;
+    }
+    waiter.state = ThrottleWaiter::State::kWaiting;
+    waiter.queued = true;
+    if (waiters_head_ == nullptr) {
+      waiters_head_ = &waiter;
+      head_need_bytes_.store(waiter.need_bytes, std::memory_order_seq_cst);
+    } else {
+      waiters_tail_->next = &waiter;
+    }
+    waiters_tail_ = &waiter;
+  }
+  note_first(first_throttled_ns_, waiter.since);
+  throttled_.fetch_add(1, std::memory_order_relaxed);
+  throttle_pauses_.fetch_add(1, std::memory_order_relaxed);
+  driver_->kick_all();
+  return false;
+}
+
+Result<DirtyGrant> WritebackEngine::finish_balance(WritebackContext& context, ThrottleWaiter& waiter) {
+  const Duration paused = clock_->now() - waiter.since;
+  if (waiter.queued) {
+    waiter.queued = false;
+    throttled_.fetch_sub(1, std::memory_order_relaxed);
+    throttle_ns_.fetch_add(static_cast<std::uint64_t>(paused.ns), std::memory_order_relaxed);
+  }
+  if (waiter.state == ThrottleWaiter::State::kStopped) return TW_FAIL(kShutDown);
+  TW_ASSERT(waiter.state == ThrottleWaiter::State::kGranted, "finish_balance before the waiter was woken");
+  waiter.state = ThrottleWaiter::State::kIdle;
+  return make_grant(context, waiter.need_bytes, paused);
+}
+
+// A policy's pause. False: the engine stops.
+bool WritebackEngine::sleep_pause(Duration pause) {
+  const Instant until = clock_->now() + pause;
+  MutexLock guard(throttle_lock_);
+  for (Instant now = clock_->now(); now < until && !stopping(); now = clock_->now()) {
+    driver_->wait(throttle_lock_, stopped_, until - now);
+  }
+  return !stopping();
+}
+
+Result<DirtyGrant> WritebackEngine::balance_slow(WritebackContext& context, std::uint64_t bytes) {
+  struct Sleeper : ThrottleWaiter {
+    CondVar condition;
+  };
+  Sleeper sleeper;
+  sleeper.wake = [](ThrottleWaiter& waiter) { static_cast<Sleeper&>(waiter).condition.notify_one(); };
+  if (stopping()) return TW_FAIL(kShutDown);
+
+  const Instant began = clock_->now();
+  const std::uint64_t need = piece_bytes(bytes);
+  if (allowance_.charged() + need > free_run_bytes_) {
+    const Duration pause = std::min(throttle_->pause(throttle_inputs(context, need)), Throttle::kLongestPause);
+    if (pause.ns > 0) {
+      note_first(first_throttled_ns_, began);
+      throttle_pauses_.fetch_add(1, std::memory_order_relaxed);
+      throttled_.fetch_add(1, std::memory_order_relaxed);
+      driver_->kick_all();
+      const bool goes_on = sleep_pause(pause);
+      throttled_.fetch_sub(1, std::memory_order_relaxed);
+      throttle_ns_.fetch_add(static_cast<std::uint64_t>((clock_->now() - began).ns), std::memory_order_relaxed);
+      if (!goes_on) return TW_FAIL(kShutDown);
+    }
+  }
+  if (!begin_balance(context, bytes, sleeper)) {
+    Instant looked = clock_->now();
+    throttle_lock_.lock();
+    while (sleeper.state == ThrottleWaiter::State::kWaiting) {
+      driver_->wait(throttle_lock_, sleeper.condition, options_.writer_recheck);
+      const Instant now = clock_->now();
+      if (sleeper.state != ThrottleWaiter::State::kWaiting || now - looked < options_.writer_recheck) continue;
+      looked = now;
+      throttle_pauses_.fetch_add(1, std::memory_order_relaxed);
+      throttle_lock_.unlock();
+      driver_->kick_all();
+      throttle_lock_.lock();
+    }
+    throttle_lock_.unlock();
+  }
+  Result<DirtyGrant> grant = finish_balance(context, sleeper);
+  if (grant) grant->paused_ = clock_->now() - began;
+  return grant;
+}
+
+}  // namespace tidewheel

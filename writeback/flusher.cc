@@ -1,0 +1,279 @@
+#include "writeback/flusher.h"
+
+#include <algorithm>
+#include <array>
+
+#include "writeback/context.h"
+#include "writeback/driver.h"
+#include "writeback/engine.h"
+
+namespace tidewheel {
+
+Flusher::Flusher(WritebackContext& context, std::uint32_t index, std::vector<Batch*> batches)
+    : context_(context),
+      engine_(context.engine()),
+      index_(index),
+      schedule_(engine_.options().expire, engine_.options().interval, engine_.options().batch_bytes),
+      free_batches_(std::move(batches)) {
+  for (Batch* batch : free_batches_) {
+    batch->on_complete_ = &Flusher::complete;
+    batch->owner_ = this;
+  }
+}
+
+Flusher::~Flusher() { TW_ASSERT(in_flight_ == 0, "a flusher ends with batches in flight"); }
+
+// ---- completions ----
+
+void Flusher::complete(Batch& batch) {
+  auto& flusher = *static_cast<Flusher*>(batch.owner_);
+  WritebackContext& context = flusher.context_;
+  context.completing_.fetch_add(1, std::memory_order_acq_rel);
+  Batch* head = flusher.completed_.load(std::memory_order_relaxed);
+  do {
+    batch.next_ = head;
+  } while (!flusher.completed_.compare_exchange(head, &batch, std::memory_order_acq_rel));
+  context.engine().driver().kick(flusher);
+  // The last touch, as in complete_fsync().
+  context.completing_.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+bool Flusher::reap(Instant now) {
+  Batch* newest_first = completed_.exchange(nullptr, std::memory_order_acq_rel);
+  if (newest_first == nullptr) return false;
+  Batch* oldest_first = nullptr;
+  while (newest_first != nullptr) {
+    Batch* next = newest_first->next_;
+    newest_first->next_ = oldest_first;
+    oldest_first = newest_first;
+    newest_first = next;
+  }
+  while (oldest_first != nullptr) {
+    Batch& batch = *oldest_first;
+    oldest_first = batch.next_;
+    context_.finish_batch(batch, now);
+    free_batches_.push_back(&batch);
+    --in_flight_;
+  }
+  background_starved_ = false;  // something may have come back
+  return true;
+}
+
+// ---- a step ----
+
+Flusher::Step Flusher::step(Instant now) {
+  wakeups_.fetch_add(1, std::memory_order_relaxed);
+  if (arm_asked_.exchange(false, std::memory_order_seq_cst)) {
+    schedule_.arm(now);
+    background_starved_ = false;
+  }
+  const bool reaped = reap(now);
+  if (closed_.load(std::memory_order_seq_cst)) {
+    selection_.reset();
+    return {false, Instant::max(), in_flight_ == 0};
+  }
+  if (free_batches_.empty()) return {reaped, Instant::max(), false};
+
+  const WorkDecision decision = schedule_.next_work(signals(now));
+  if (!decision.work) {
+    selection_.reset();
+    if (reaped) return {true, {}, false};
+    return fall_asleep(now, decision.wake_at);
+  }
+  write_batch_of(decision.kind, now);
+  return {true, {}, false};
+}
+
+WorkSignals Flusher::signals(Instant now) {
+  WorkSignals s;
+  s.now = now;
+  s.sync_ready = context_.sync_ready(*this, now, s.sync_retry_at);
+  if (s.sync_ready) return s;
+  s.reclaim_bytes = context_.reclaim_bytes_.load(std::memory_order_acquire);
+  s.background_excess_bytes = engine_.background_excess_bytes();
+  s.writers_wait = engine_.waiting_.load(std::memory_order_seq_cst) != 0;
+  s.background_starved = background_starved_;
+  s.next_retry = context_.list_->next_retry();
+  return s;
+}
+
+SelectionRequest Flusher::request(WorkKind kind, Instant now) const {
+  SelectionRequest r;
+  r.kind = kind;
+  r.now = now;
+  r.dirtied_before = kind == WorkKind::kPeriodic ? schedule_.dirtied_before(now) : Instant::max();
+  r.flusher = index_;
+  r.flushers = engine_.options().flushers;
+  return r;
+}
+
+// One batch of this kind of work. False: there was nothing to claim.
+bool Flusher::write_batch_of(WorkKind kind, Instant now) {
+  Selection* selection = nullptr;
+  std::uint64_t came_back_before = 0;
+  if (kind == WorkKind::kSync) {
+    came_back_before = context_.came_back();
+    selection = context_.sync_selection();
+  } else {
+    if (selection_ != nullptr && selection_kind_ != kind) selection_.reset();
+    if (selection_ == nullptr) {
+      if (kind == WorkKind::kPeriodic) schedule_.began_periodic(now);
+      selection_ = context_.list_->select(request(kind, now));
+      selection_kind_ = kind;
+      selection_found_ = false;
+      context_.works_.fetch_add(1, std::memory_order_relaxed);
+    }
+    selection = selection_.get();
+  }
+
+  std::uint64_t limit_bytes = UINT64_MAX;
+  std::uint64_t claimed_excess = 0;
+  if (kind == WorkKind::kBackground) {
+    // Never more than one batch: what this one leaves, other flushers can take.
+    limit_bytes = engine_.options().batch_bytes +
+                  engine_.options().batch_objects * engine_.options().object_overhead_bytes;
+    if (!engine_.claim_background(limit_bytes)) return true;  // another flusher has claimed the excess
+    claimed_excess = limit_bytes;
+  } else if (kind == WorkKind::kReclaim) {
+    limit_bytes = std::max<std::uint64_t>(1, context_.reclaim_bytes_.load(std::memory_order_acquire));
+  }
+
+  Batch& batch = *free_batches_.back();
+  free_batches_.pop_back();
+  context_.begin_batch(batch, kind);
+  const bool more = gather(batch, *selection, limit_bytes, now);
+  if (batch.slots_.empty()) {
+    context_.end_batch(batch, false);
+    free_batches_.push_back(&batch);
+    if (claimed_excess != 0) engine_.unclaim_background(claimed_excess);
+    if (kind == WorkKind::kSync) {
+      context_.sync_found_nothing(*this, came_back_before);
+    } else {
+      end_work(now, !selection_found_);
+    }
+    return false;
+  }
+
+  selection_found_ = selection_found_ || kind != WorkKind::kSync;
+  std::sort(batch.slots_.begin(), batch.slots_.end(),
+            [](const WriteSlot& a, const WriteSlot& b) { return a.sort_key < b.sort_key; });
+  const std::uint64_t bytes = batch.bytes_;
+  const std::uint64_t objects = batch.slots_.size();
+  ++in_flight_;
+  context_.submit_batch(batch, now);  // complete() may have come: the batch is no longer ours to look at
+  if (claimed_excess != 0) {
+    engine_.unclaim_background(claimed_excess);
+    schedule_.wrote_background(now);
+  }
+  mean_object_bytes_ = bytes / objects;
+  if (kind == WorkKind::kReclaim) {
+    std::uint64_t left = context_.reclaim_bytes_.load(std::memory_order_acquire);
+    while (!context_.reclaim_bytes_.compare_exchange(left, left > bytes ? left - bytes : 0,
+                                                     std::memory_order_acq_rel)) {
+    }
+    if (left <= bytes) selection_.reset();
+  } else if (kind == WorkKind::kPeriodic && !more) {
+    end_work(now, false);
+  }
+  return true;
+}
+
+// Fills the batch up to its bounds; one object alone may exceed the bytes. False: the selection is empty.
+bool Flusher::gather(Batch& batch, Selection& selection, std::uint64_t limit_bytes, Instant now) {
+  const EngineOptions& o = engine_.options();
+  const bool whole = batch.kind_ == WorkKind::kSync;
+  std::array<DirtyObject*, kClaimAtOnce> claimed{};
+  std::uint64_t charged = 0;  // data and overhead, as the thresholds count
+  std::uint64_t mean = mean_object_bytes_;
+  while (batch.slots_.size() < o.batch_objects && batch.bytes_ < o.batch_bytes && charged < limit_bytes) {
+    // About as many as there is room for: what is claimed beyond goes back under the shard lock.
+    const std::uint64_t mean_charge = std::max<std::uint64_t>(mean + o.object_overhead_bytes, 1);
+    const std::uint64_t by_limit = (limit_bytes - charged) / mean_charge + 1;
+    const std::uint64_t by_bytes = mean == 0 ? kClaimAtOnce : (o.batch_bytes - batch.bytes_) / mean + 1;
+    const std::uint64_t room = o.batch_objects - batch.slots_.size();
+    const auto want = static_cast<std::size_t>(std::min<std::uint64_t>({kClaimAtOnce, by_limit, by_bytes, room}));
+    const std::size_t got = selection.claim(std::span(claimed.data(), want));
+    if (got == 0) return false;
+    for (std::size_t i = 0; i < got; ++i) {
+      DirtyObject& object = *claimed[i];
+      const WriteEstimate estimate = context_.target_.estimate(object);
+      // A large object gets a slice of one batch and comes again: it takes turns with the small ones.
+      const std::uint64_t slice = whole ? UINT64_MAX : o.batch_bytes;
+      const std::uint64_t bytes = std::min(estimate.bytes, slice);
+      const std::uint64_t charge = bytes + o.object_overhead_bytes;
+      if (!batch.slots_.empty() && (bytes > o.batch_bytes - std::min(o.batch_bytes, batch.bytes_) ||
+                                    charge > limit_bytes - std::min(limit_bytes, charged))) {
+        // From the back, so that the oldest ends up in front.
+        for (std::size_t j = got; j-- > i;) context_.put_back(*claimed[j], now);
+        return true;
+      }
+      WriteSlot slot;
+      slot.object = &object;
+      slot.sort_key = estimate.sort_key;
+      slot.bytes = estimate.bytes;
+      slot.limit_bytes = slice;
+      batch.slots_.push_back(slot);
+      batch.bytes_ += bytes;
+      charged += charge;
+    }
+    mean = batch.bytes_ / batch.slots_.size();
+  }
+  return true;
+}
+
+void Flusher::end_work(Instant now, bool found_nothing) {
+  switch (selection_kind_) {
+    case WorkKind::kPeriodic:
+      schedule_.ended_periodic(now, found_nothing);
+      may_disarm_ = true;
+      break;
+    case WorkKind::kReclaim:
+      // All there was has been written: no promise to write what comes later.
+      context_.reclaim_bytes_.store(0, std::memory_order_release);
+      break;
+    case WorkKind::kBackground:
+      if (found_nothing && !background_starved_) {
+        background_starved_ = true;
+        // The excess may lie in other contexts, whose flushers left it to this one.
+        engine_.driver().kick_all();
+      }
+      break;
+    case WorkKind::kSync:
+    case WorkKind::kFsync:
+      break;
+  }
+  selection_.reset();
+}
+
+// Nothing to do at `now`. Looks once more after it has said so to those who could make that untrue.
+Flusher::Step Flusher::fall_asleep(Instant now, Instant wake_at) {
+  DirtyList& list = *context_.list_;
+  // Background: writers look at background_armed_ after they have counted.
+  if (!background_starved_ && engine_.background_excess_bytes() == 0) {
+    engine_.background_armed_.store(0, std::memory_order_seq_cst);
+    if (engine_.background_excess_bytes() != 0) {
+      engine_.background_armed_.store(1, std::memory_order_seq_cst);
+      return {true, {}, false};
+    }
+  }
+  // Listings: writers look at armed_ after they have listed.
+  const bool disarm = may_disarm_ && schedule_.armed() && list.oldest() == Instant::max();
+  may_disarm_ = false;
+  if (disarm || background_starved_) {
+    context_.armed_.store(false, std::memory_order_seq_cst);
+    if (list.any_listed(index_, engine_.options().flushers)) {
+      // Also when it is there but not to be had (another flusher's sync has it): look again, not at once.
+      background_starved_ = false;
+      schedule_.arm(now);
+      context_.arm(this);
+      return {false, std::min(wake_at, now + kStarvedPause), false};
+    }
+    if (disarm) {
+      schedule_.disarm();
+      return {true, {}, false};  // without the tick there is another moment to wake at
+    }
+  }
+  return {false, wake_at, false};
+}
+
+}  // namespace tidewheel

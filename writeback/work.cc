@@ -1,0 +1,64 @@
+#include "writeback/work.h"
+
+#include <algorithm>
+
+namespace tidewheel {
+namespace {
+
+Instant later(Instant from, Duration by) {
+  return by.ns > 0 && from.ns > INT64_MAX - by.ns ? Instant::max() : from + by;
+}
+
+}  // namespace
+
+WorkDecision WorkSchedule::next_work(const WorkSignals& s) {
+  if (s.sync_ready) return {true, WorkKind::kSync, {}};
+  // After a clock that stepped back, a tick would lie further off than one interval.
+  if (armed() && tick_at_ > later(s.now, interval_)) tick_at_ = later(s.now, interval_);
+  if (s.reclaim_bytes > 0) return {true, WorkKind::kReclaim, {}};
+
+  const Instant retry_at = std::max(s.next_retry, retry_not_before_);
+  if (tick_unfinished_ || s.now >= tick_at_ || (s.next_retry != Instant::max() && s.now >= retry_at)) {
+    return {true, WorkKind::kPeriodic, {}};
+  }
+
+  Instant wake_at = std::min(tick_at_, s.sync_retry_at);
+  if (s.next_retry != Instant::max()) wake_at = std::min(wake_at, retry_at);
+
+  if (s.background_excess_bytes == 0) {
+    plugged_since_ = Instant::max();
+  } else if (!s.background_starved) {
+    if (plugged_since_ > s.now) plugged_since_ = s.now;  // just noticed, or the clock stepped back
+    const Instant unplug_at = later(plugged_since_, kPlug);
+    if (s.background_excess_bytes >= batch_bytes_ || s.writers_wait || s.now >= unplug_at) {
+      return {true, WorkKind::kBackground, {}};
+    }
+    wake_at = std::min(wake_at, unplug_at);
+  }
+  return {false, WorkKind::kBackground, wake_at};
+}
+
+void WorkSchedule::arm(Instant now) {
+  if (interval_.ns <= 0) return;
+  tick_at_ = std::min(tick_at_, later(now, interval_));
+}
+
+void WorkSchedule::began_periodic(Instant now) {
+  // A tick is counted from when it began, so that two begin at most an interval (and a service time) apart.
+  if (now >= tick_at_) {
+    tick_at_ = later(now, interval_);
+    tick_unfinished_ = true;
+  }
+}
+
+void WorkSchedule::ended_periodic(Instant now, bool found_nothing) {
+  tick_unfinished_ = false;
+  if (found_nothing) retry_not_before_ = later(now, kRetryPause);
+}
+
+Instant WorkSchedule::dirtied_before(Instant now) const {
+  if (interval_.ns <= 0) return Instant::min();  // nothing expires: only what is due on the ladder
+  return expire_.ns > 0 && now.ns < INT64_MIN + expire_.ns ? Instant::min() : now - expire_;
+}
+
+}  // namespace tidewheel

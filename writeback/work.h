@@ -1,0 +1,68 @@
+// writeback/work.h: which work a flusher does next, and when it wants to look again. Pure: it is handed
+// `now` and what is the case, sleeps never, reads no clock.
+// Threads:   one WorkSchedule per flusher, used by it alone.
+// Units:     nanoseconds, bytes.
+// Invariant: explicit work (sync, then reclaim) before periodic before background. A periodic tick that
+//            was interrupted is due at once, so that no amount of syncs delays old dirt beyond its bound:
+//            age at write start <= expire + interval + one slot of the list + the service time.
+#pragma once
+#include <cstdint>
+
+#include "base/time.h"
+#include "writeback/batch.h"
+
+namespace tidewheel {
+
+// What is the case when a flusher asks.
+struct WorkSignals {
+  Instant now;
+  bool sync_ready = false;                  // a sync is to be begun or has something to claim
+  Instant sync_retry_at = Instant::max();   // when a sync that met only busy objects tries again
+  std::uint64_t reclaim_bytes = 0;
+  std::uint64_t background_excess_bytes = 0;
+  bool writers_wait = false;
+  bool background_starved = false;          // the last background look claimed nothing and nothing changed
+  Instant next_retry = Instant::max();      // when the ladder has something due
+};
+
+struct WorkDecision {
+  bool work = false;
+  WorkKind kind = WorkKind::kBackground;
+  Instant wake_at = Instant::max();  // without work: look again then, or when told
+};
+
+class WorkSchedule {
+ public:
+  // How long a small excess over the background threshold is left to grow into a batch worth an I/O.
+  static constexpr Duration kPlug = milliseconds(10);
+  // A retry that was due but had already gone (another flusher's) is not looked for again before this.
+  static constexpr Duration kRetryPause = milliseconds(10);
+
+  WorkSchedule(Duration expire, Duration interval, std::uint64_t batch_bytes)
+      : expire_(expire), interval_(interval), batch_bytes_(batch_bytes) {}
+
+  WorkDecision next_work(const WorkSignals& signals);
+
+  // Something is dirty: the next tick is at most one interval away. Never postpones one.
+  void arm(Instant now);
+  // Nothing is dirty.
+  void disarm() { tick_at_ = Instant::max(); }
+  bool armed() const { return tick_at_ != Instant::max(); }
+
+  void began_periodic(Instant now);
+  void ended_periodic(Instant now, bool found_nothing);
+  void wrote_background(Instant now) { plugged_since_ = now; }
+  // For periodic work that begins now: what was stamped at or before this has expired.
+  Instant dirtied_before(Instant now) const;
+
+ private:
+  const Duration expire_;
+  const Duration interval_;
+  const std::uint64_t batch_bytes_;
+  Instant tick_at_ = Instant::max();
+  bool tick_unfinished_ = false;
+  Instant retry_not_before_ = Instant::min();
+  Instant plugged_since_ = Instant::max();
+};
+
+}  // namespace tidewheel
