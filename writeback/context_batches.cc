@@ -107,13 +107,14 @@ void WritebackContext::finish_batch(Batch& batch, Instant now) {
   if (any_failed) kick();
 }
 
+// An empty batch has brought nothing back, but a sync may have waited to see whether it would.
 void WritebackContext::end_batch(Batch& batch, bool objects_came_back) {
   Flusher* waits = nullptr;
   {
     MutexLock guard(lock_);
     active_[batch.id_] = false;
     if (running_sync_ != nullptr && matters_to_sync(batch)) {
-      ++running_sync_->came_back;
+      if (!batch.slots_.empty()) ++running_sync_->came_back;
       running_sync_->waiting = false;
       waits = running_sync_->flusher;
     }
