@@ -35,8 +35,14 @@ enum class Op : std::uint8_t {
   kUnlockShared, kWait, kNotify, kSpawn, kJoin, kSleep, kYield, kTimeout,
 };
 
+struct SimLock;
+void forget_lock(const SimLock* lock);  // a new lock begins at this address
+
 // A lock's state while it is used inside a simulation; a member of Mutex and SharedMutex.
 struct SimLock {
+  SimLock() {
+    if (active()) forget_lock(this);
+  }
   void* owner = nullptr;     // the fiber that holds it exclusively
   std::uint32_t readers = 0;
 };

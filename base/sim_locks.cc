@@ -15,6 +15,13 @@ namespace tidewheel::sim {
 // For the thread sanitizer and for weak memory a lock is two places: readers wait for writers, writers for
 // both, and readers do not order each other.
 
+void Scheduler::forget_lock(const SimLock& lock) {
+  const TsanIgnore ignore;
+  lock_views_.erase(&lock.owner);
+  lock_views_.erase(&lock.readers);
+  readers_.erase(&lock);
+}
+
 // ---- exclusive ----
 
 void Scheduler::take_exclusive(SimLock& lock, const char* name, bool& waited) {
@@ -257,6 +264,7 @@ std::uint32_t current_cpu() { return running->current_cpu(); }
 std::uint32_t cpu_count() { return running->cpus(); }
 std::uint32_t thread_number() { return running->current()->number; }
 ThreadState& thread_state() { return running->current()->thread; }
+void forget_lock(const SimLock* lock) { running->forget_lock(*lock); }
 bool weak_memory() { return running->weak_memory(); }
 std::uint64_t weak_load(const void* location, std::uint64_t newest, std::memory_order order) {
   return running->weak_load(location, newest, order);

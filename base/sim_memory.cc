@@ -127,6 +127,11 @@ void Scheduler::weak_store(const void* address, std::uint64_t before, std::uint6
   saw(place, place.first + place.stores.size() - 1);
 }
 
+void Scheduler::weak_forget(const void* address) {
+  const TsanIgnore ignore;
+  locations_.erase(address);
+}
+
 void Scheduler::weak_fence(std::memory_order order) {
   const TsanIgnore ignore;
   if (acquires(order)) join_view(current_->view, current_->acquire_fence_view);

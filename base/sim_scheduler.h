@@ -87,20 +87,21 @@ class Scheduler {
   // ---- what base/sim_hooks.h calls ----
   void point(Op op, const void* object);
   void yield(Op op);
-  void charge(std::int64_t ns) { now_ns_ += ns; }
+  void charge(std::int64_t ns);
   bool lock_exclusive(SimLock& lock, const char* name);
   bool lock_shared(SimLock& lock, const char* name);
   bool try_lock_exclusive(SimLock& lock);
   bool try_lock_shared(SimLock& lock);
   void unlock_exclusive(SimLock& lock);
   void unlock_shared(SimLock& lock);
+  void forget_lock(const SimLock& lock);
   bool cond_wait(const void* cond, SimLock& lock, const char* lock_name, std::int64_t deadline_ns, bool idle);
   void cond_notify(const void* cond, bool all);
   void timed_wait_found_true(const void* cond, const char* lock_name);
   Fiber* spawn(std::string name, std::function<void()> body);
   void join(Fiber* fiber);
   void sleep_until(std::int64_t ns);
-  std::int64_t read_clock() { return now_ns_ += kClockReadNs; }
+  std::int64_t read_clock();
   std::uint32_t current_cpu();
   std::uint32_t cpus() const { return options_.cpus; }
   Fiber* current() const { return current_; }
@@ -112,7 +113,7 @@ class Scheduler {
   void weak_store(const void* location, std::uint64_t before, std::uint64_t after, std::memory_order order,
                   bool read_modify_write);
   void weak_fence(std::memory_order order);
-  void weak_forget(const void* location) { locations_.erase(location); }
+  void weak_forget(const void* location);
 
  private:
   static constexpr std::int64_t kPointNs = 20;       // about one uncontended atomic or lock

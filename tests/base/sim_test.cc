@@ -209,7 +209,7 @@ TEST(SimulatorFinds, CheckThenAct) {
 TEST(SimulatorFinds, UseAfterFreeOnRemoval) {
   expect_found(sim::Failure::kCheck, [](bool guarded) {
     struct Element {
-      std::uint32_t generation = 0;
+      Atomic<std::uint32_t> generation{0};  // relaxed: the model's, not the program's
       std::uint32_t holds = 0;
     };
     Mutex mutex{test_locks};
@@ -220,10 +220,10 @@ TEST(SimulatorFinds, UseAfterFreeOnRemoval) {
       mutex.lock();
       Element* const element = listed;
       if (element == nullptr) return mutex.unlock();
-      const std::uint32_t generation = element->generation;
+      const std::uint32_t generation = element->generation.load(std::memory_order_relaxed);
       ++element->holds;
       mutex.unlock();
-      SIM_CHECK(element->generation == generation);  // no other thread has freed it
+      SIM_CHECK(element->generation.load(std::memory_order_relaxed) == generation);  // no other thread has freed it
       mutex.lock();
       --element->holds;
       released.notify_all();
@@ -234,7 +234,7 @@ TEST(SimulatorFinds, UseAfterFreeOnRemoval) {
     listed = nullptr;
     if (guarded) released.wait(mutex, [&] { return element->holds == 0; });
     mutex.unlock();
-    ++element->generation;  // freed
+    element->generation.fetch_add(1, std::memory_order_relaxed);  // freed
     walker.join();
   });
 }
