@@ -13,13 +13,20 @@ namespace tidewheel {
 struct ListRig {
   explicit ListRig(const std::string& design, std::size_t count = 0, DirtyListOptions options = {})
       : list(find_dirty_list_design(design)->make(options)) {
-    for (std::size_t i = 0; i < count; ++i) objects.push_back(std::make_unique<DirtyObject>());
+    add(count);
   }
   ~ListRig() {
     open.reset();
     for (auto& object : objects) cancel(*object);
   }
 
+  void add(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      objects.push_back(std::make_unique<DirtyObject>());
+      // Not by address: the same lists in every run.
+      objects.back()->set_hash(static_cast<std::uint8_t>(1 + (objects.size() * 37) % 255));
+    }
+  }
   DirtyObject& operator[](std::size_t i) { return *objects[i]; }
   std::size_t index_of(const DirtyObject* object) const {
     for (std::size_t i = 0; i < objects.size(); ++i) {
