@@ -60,7 +60,8 @@ struct SelectionRequest {
 // was made (listed or on the retry ladder), and what comes back from a batch dirty since before then
 // (redirtied before it, partly written, skipped, unclaimed; what failed meanwhile waits on the ladder).
 // Other kinds: what of the ladder is due at request.now, then the design's order.
-// A sync is complete when claim() has answered 0 after every batch that was in flight has ended.
+// A sync is complete when claim() has answered 0 and, from before that call until after it, no batch of
+// anybody held or gave back something that old: the classic designs' other works may take what comes back.
 class Selection {
  public:
   virtual ~Selection() = default;  // what was not claimed is still listed, in front
