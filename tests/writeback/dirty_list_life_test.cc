@@ -99,6 +99,23 @@ TEST_P(DirtyListLife, WhatWasNotWrittenIsDirtyAgain) {
   }
 }
 
+// The old dirt is still there, so the object is as old as that, although it was dirtied again meanwhile.
+TEST_P(DirtyListLife, WhatIsPartlyWrittenOrFailedKeepsItsFirstStamp) {
+  for (const WriteOutcome outcome : {WriteOutcome::kPartial, WriteOutcome::kFailed}) {
+    ListRig rig(GetParam(), 1);
+    const Instant first = rig.now;
+    rig.mark(0);
+    auto work = rig.select(WorkKind::kBackground);
+    auto slots = rig.begin(*work, 1);
+    rig.pass(seconds(2));
+    rig.mark(0);
+    EXPECT_EQ(rig[0].dirtied_when(), rig.now);
+    rig.end(slots[0], outcome);
+    EXPECT_EQ(rig[0].dirtied_when(), first);
+    EXPECT_LE(std::min(rig.list->oldest(), rig.list->oldest_retry()), first);
+  }
+}
+
 TEST_P(DirtyListLife, GivenUpIsClean) {
   ListRig rig(GetParam(), 1);
   rig.mark(0);

@@ -231,7 +231,7 @@ INSTANTIATE_TEST_SUITE_P(Designs, DirtyListRaces, ::testing::ValuesIn(all_design
 
 #if TW_SIM
 
-constexpr sim::Options kSceneOptions{.schedules = 300, .cpus = 2};
+constexpr sim::Options kSceneOptions{.schedules = 1500, .cpus = 2};
 SIM_TEST_WITH(DirtyListSchedules, NothingIsLostByTimerWheel, kSceneOptions) { Scene("timer-wheel", 2).run(2, 3, 1); }
 SIM_TEST_WITH(DirtyListSchedules, NothingIsLostBySingleList, kSceneOptions) { Scene("single-list", 1).run(2, 3, 2); }
 SIM_TEST_WITH(DirtyListSchedules, NothingIsLostByTaggedList, kSceneOptions) { Scene("tagged-list", 1).run(2, 3, 3); }
