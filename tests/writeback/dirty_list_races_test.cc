@@ -232,11 +232,11 @@ INSTANTIATE_TEST_SUITE_P(Designs, DirtyListRaces, ::testing::ValuesIn(all_design
 #if TW_SIM
 
 constexpr sim::Options kSceneOptions{.schedules = 1500, .cpus = 2};
-SIM_TEST_WITH(DirtyListSchedules, NothingIsLostByTimerWheel, kSceneOptions) { Scene("timer-wheel", 2).run(2, 3, 1); }
-SIM_TEST_WITH(DirtyListSchedules, NothingIsLostBySingleList, kSceneOptions) { Scene("single-list", 1).run(2, 3, 2); }
-SIM_TEST_WITH(DirtyListSchedules, NothingIsLostByTaggedList, kSceneOptions) { Scene("tagged-list", 1).run(2, 3, 3); }
-SIM_TEST_WITH(DirtyListSchedules, NothingIsLostBySyncerSlots, kSceneOptions) { Scene("syncer-slots", 1).run(2, 3, 4); }
-SIM_TEST_WITH(DirtyListSchedules, NothingIsLostByParallelLists, kSceneOptions) {
+SIM_TEST_WITH(DirtyListSim, NothingIsLostByTimerWheel, kSceneOptions) { Scene("timer-wheel", 2).run(2, 3, 1); }
+SIM_TEST_WITH(DirtyListSim, NothingIsLostBySingleList, kSceneOptions) { Scene("single-list", 1).run(2, 3, 2); }
+SIM_TEST_WITH(DirtyListSim, NothingIsLostByTaggedList, kSceneOptions) { Scene("tagged-list", 1).run(2, 3, 3); }
+SIM_TEST_WITH(DirtyListSim, NothingIsLostBySyncerSlots, kSceneOptions) { Scene("syncer-slots", 1).run(2, 3, 4); }
+SIM_TEST_WITH(DirtyListSim, NothingIsLostByParallelLists, kSceneOptions) {
   Scene("parallel-lists", 1).run(2, 3, 5);
 }
 
@@ -273,11 +273,11 @@ void redirty_pair(bool (*covered)(const DirtyObject&)) {
   if (!written && !marked) sim::fail("dirt is lost: a page is dirty and its object clean");
 }
 
-SIM_TEST_WITH(RedirtyPair, NeverLosesDirt, (sim::Options{.schedules = 2000, .cpus = 2})) {
+SIM_TEST_WITH(RedirtyPairSim, NeverLosesDirt, (sim::Options{.schedules = 2000, .cpus = 2})) {
   redirty_pair([](const DirtyObject& object) { return object.covers(kDirtyData); });
 }
 
-TEST(RedirtyPair, LosesDirtWithARelaxedLoad) {
+TEST(RedirtyPairSim, LosesDirtWithARelaxedLoad) {
   const sim::Outcome outcome = sim::explore({.schedules = 1000, .cpus = 2}, [] {
     redirty_pair([](const DirtyObject& object) {
       return (DirtyState{object.state_.load(std::memory_order_relaxed)}.classes() & kDirtyData) != 0;
@@ -296,7 +296,7 @@ TEST(RedirtyPair, LosesDirtWithARelaxedLoad) {
 
 // ---- cancel against publish, withdraw and the end of a write, with the memory gone at once ----
 
-SIM_TEST_WITH(CancelRace, TakesTheSlotOrWaitsForTheWrite, (sim::Options{.schedules = 1000, .cpus = 2})) {
+SIM_TEST_WITH(CancelRaceSim, TakesTheSlotOrWaitsForTheWrite, (sim::Options{.schedules = 1000, .cpus = 2})) {
   auto list = find_dirty_list_design("timer-wheel")->make(DirtyListOptions{.shards = 1});
   auto page = std::make_unique<Page>();
   const Instant now{1'000'000'000'000};
@@ -337,7 +337,7 @@ SIM_TEST_WITH(CancelRace, TakesTheSlotOrWaitsForTheWrite, (sim::Options{.schedul
 }
 
 // A batch that waits long must not keep a canceller that came before it was published.
-SIM_TEST_WITH(CancelRace, IsWokenByPublishing, (sim::Options{.schedules = 1000, .cpus = 2})) {
+SIM_TEST_WITH(CancelRaceSim, IsWokenByPublishing, (sim::Options{.schedules = 1000, .cpus = 2})) {
   auto list = find_dirty_list_design("single-list")->make({});
   Page page;
   const Instant now{1'000'000'000'000};
