@@ -13,7 +13,7 @@ namespace tidewheel::bench {
 namespace {
 
 constexpr std::size_t kLabelColumns = 25;
-constexpr std::size_t kCellColumns = 20;
+constexpr std::size_t kCellColumns = 22;
 
 std::size_t columns_of(const std::string& utf8) {
   return static_cast<std::size_t>(
@@ -80,6 +80,7 @@ class Table {
     });
     line("  low–high, files/s", [&](const Runs& runs) {
       const Spread files = values(runs, &RunFigures::Point::files_per_s);
+      if (files.count <= 1 && runs.size() <= 1) return std::string();
       if (files.count == 0) return std::string();
       const std::string some = files.count < runs.size() ? " (" + std::to_string(files.count) + " of " +
                                                                std::to_string(runs.size()) + ")"
@@ -94,6 +95,7 @@ class Table {
       for (const RunFigures* run : runs) found.push_back(value(*run));
       const Spread spread = spread_of(std::move(found));
       if (spread.count == 0) return std::string("none");
+      if (spread.count == 1) return format(spread.median);
       return format(spread.median) + " (" + format(spread.low) + "–" + format(spread.high) + ")";
     });
   }

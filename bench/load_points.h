@@ -34,7 +34,8 @@ struct LoadPoints {
 
 // below_background until dirty + writeback bytes first passed the background threshold, sustained from
 // the first throttled writer on, below_foreground between the two. A stretch in which a boundary lies is
-// cut there, its totals shared out by time; a point of no length was not reached.
+// cut there and its totals shared out by time, but for I/O at the background threshold: until there it
+// goes on as in the stretch before, the rest comes after. A point of no length was not reached.
 LoadPoints cut_load_points(std::span<const LoadSample> samples, std::optional<Instant> background_passed,
                            std::optional<Instant> first_throttled);
 

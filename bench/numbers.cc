@@ -100,4 +100,11 @@ std::string format_size(std::uint64_t bytes) {
   return text;
 }
 
+std::string about_size(std::uint64_t bytes) {
+  std::uint64_t unit = 1;
+  while (bytes / unit >= 8192) unit *= 1024;
+  const std::uint64_t whole = bytes / unit * unit;
+  return (whole == bytes ? "" : "~") + format_size(whole);
+}
+
 }  // namespace tidewheel::bench

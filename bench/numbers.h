@@ -28,5 +28,7 @@ std::optional<SizeOrPercent> parse_size_or_percent(std::string_view text);
 
 // 4096 -> "4k", 1610612736 -> "1536M": exact, in the largest unit that divides it.
 std::string format_size(std::uint64_t bytes);
+// For people: three digits or so, "102M", and "~" in front unless that is exact.
+std::string about_size(std::uint64_t bytes);
 
 }  // namespace tidewheel::bench

@@ -33,8 +33,27 @@ TEST(LoadPoints, ASampleIsCutWhereABoundaryIsPassed) {
   EXPECT_EQ(points.below_background->files, 20U);
   EXPECT_EQ(points.below_foreground->files, 80U);
   EXPECT_DOUBLE_EQ(points.below_foreground->seconds, 0.04);
+  // Nothing was written before the threshold, so all of it was after.
+  EXPECT_DOUBLE_EQ(points.below_background->write_iops, 0);
+  EXPECT_DOUBLE_EQ(points.below_foreground->write_iops, 250);
+  EXPECT_DOUBLE_EQ(points.below_foreground->write_mb_per_s, 1250);
+}
+
+TEST(LoadPoints, WritingThatWasGoingOnGoesOnUntilTheThreshold) {
+  // 100 I/Os a second (what is old is written), then many more.
+  const LoadSample samples[] = {sample(0, 0, 0, 0, false), sample(50, 100, 5, 5'000), sample(100, 200, 55, 1'000'000)};
+  const LoadPoints points = cut_load_points(samples, at_ms(80), std::nullopt);
+  ASSERT_TRUE(points.below_background && points.below_foreground);
+  EXPECT_NEAR(points.below_background->write_iops, 100, 1e-6);
+  EXPECT_NEAR(points.below_foreground->write_iops * points.below_foreground->seconds, 47, 1e-6);
+}
+
+TEST(LoadPoints, AtTheThrottleIoIsSharedOutByTime) {
+  const LoadSample samples[] = {sample(0, 0, 0, 0, false), sample(50, 100, 10, 50'000'000)};
+  const LoadPoints points = cut_load_points(samples, at_ms(0), at_ms(40));
+  ASSERT_TRUE(points.below_foreground && points.sustained);
   EXPECT_DOUBLE_EQ(points.below_foreground->write_iops, 200);
-  EXPECT_DOUBLE_EQ(points.below_foreground->write_mb_per_s, 1000);
+  EXPECT_DOUBLE_EQ(points.sustained->write_iops, 200);
 }
 
 TEST(LoadPoints, AllThreePointsFitInOneSample) {

@@ -59,5 +59,12 @@ TEST(FormatSize, IsExactAndReadsBack) {
   }
 }
 
+TEST(AboutSize, SaysWhenItRounds) {
+  EXPECT_EQ(about_size(107374182), "~102M");
+  EXPECT_EQ(about_size(1ULL << 30), "1G");
+  EXPECT_EQ(about_size(1000), "1000");
+  EXPECT_EQ(about_size(8193), "~8k");
+}
+
 }  // namespace
 }  // namespace tidewheel::bench
