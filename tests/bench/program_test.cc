@@ -41,6 +41,7 @@ class ProgramTest : public testing::Test {
   // Starts it in root_, standard output and error in files; wait() gives the exit status.
   pid_t start(std::vector<std::string> words) {
     words.insert(words.begin(), program());
+    std::fflush(nullptr);  // or the child writes it once more
     const pid_t child = fork();
     if (child != 0) return child;
     if (chdir(root_.c_str()) != 0 || freopen("stdout", "w", stdout) == nullptr || freopen("stderr", "w", stderr) == nullptr) {
