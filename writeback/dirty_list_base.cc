@@ -248,6 +248,7 @@ DirtyList::EndWrite DirtyListBase::end_write(const WriteSlot& slot, WorkKind kin
           .waiters = relist(object, Filing::kSkipped, DirtyPhase::kWriting, slot.classes, &end, now)};
     case WriteOutcome::kFailed: {
       if (files_failures()) {
+        if (object.retry_step < UINT8_MAX) ++object.retry_step;
         return EndWrite{
             .waiters = relist(object, Filing::kFailed, DirtyPhase::kWriting, slot.classes, &end, now)};
       }

@@ -193,6 +193,9 @@ class WritebackEngine {
   WritebackStats stats(const WritebackContext& context) const;
   std::uint64_t dirty_and_writeback_bytes() const;  // exact when nothing moves; not what is only granted
   std::uint64_t dirty_bytes() const;                // writeback not counted
+  // An upper bound of dirty + writeback + granted at this very moment. Never above the limit, dirt that
+  // could not be refused aside. One load.
+  std::uint64_t charged_bytes() const { return allowance_.charged(); }
   std::uint32_t throttled_threads() const { return throttled_.load(std::memory_order_relaxed); }
   // When dirty + writeback first passed the background threshold, and when a writer was first held back;
   // Instant::max() while they haven't. start_observation() forgets both (a new measured run).

@@ -74,11 +74,12 @@ Flusher::Step Flusher::step(Instant now) {
   }
   if (free_batches_.empty()) return {reaped, Instant::max(), false};
 
-  const WorkDecision decision = schedule_.next_work(signals(now));
+  const WorkSignals seen = signals(now);
+  const WorkDecision decision = schedule_.next_work(seen);
   if (!decision.work) {
     selection_.reset();
     if (reaped) return {true, {}, false};
-    return fall_asleep(now, decision.wake_at);
+    return fall_asleep(now, decision.wake_at, seen);
   }
   write_batch_of(decision.kind, now);
   return {true, {}, false};
@@ -246,10 +247,11 @@ void Flusher::end_work(Instant now, bool found_nothing) {
 }
 
 // Nothing to do at `now`. Looks once more after it has said so to those who could make that untrue.
-Flusher::Step Flusher::fall_asleep(Instant now, Instant wake_at) {
+Flusher::Step Flusher::fall_asleep(Instant now, Instant wake_at, const WorkSignals& seen) {
   DirtyList& list = *context_.list_;
-  // Background: writers look at background_armed_ after they have counted.
-  if (!background_starved_ && engine_.background_excess_bytes() == 0) {
+  // Background: writers look at background_armed_ after they have counted. (An excess that was seen and not
+  // worked on is plugged, and wake_at allows for it, or starved.)
+  if (seen.background_excess_bytes == 0) {
     engine_.background_armed_.store(0, std::memory_order_seq_cst);
     if (engine_.background_excess_bytes() != 0) {
       engine_.background_armed_.store(1, std::memory_order_seq_cst);

@@ -53,7 +53,7 @@ class Flusher {
   bool write_batch_of(WorkKind kind, Instant now);
   bool gather(Batch& batch, Selection& selection, std::uint64_t limit_bytes, Instant now);
   void end_work(Instant now, bool found_nothing);
-  Step fall_asleep(Instant now, Instant wake_at);
+  Step fall_asleep(Instant now, Instant wake_at, const WorkSignals& seen);
   SelectionRequest request(WorkKind kind, Instant now) const;
 
   WritebackContext& context_;

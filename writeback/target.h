@@ -34,7 +34,8 @@ class WritebackTarget {
   virtual void end_batch(Batch& batch) = 0;
 
   // Asked after each failed write of an object, before end_batch: true drops what could not be written
-  // (the error is still reported to every handle). attempts counts failures since the last success.
+  // (the error is still reported to every handle). attempts counts failures since the last success, but
+  // not beyond the ladder's steps (8 with the default back-off).
   virtual bool give_up(const DirtyObject& object, Error error, std::uint32_t attempts) {
     (void)object, (void)error, (void)attempts;
     return false;

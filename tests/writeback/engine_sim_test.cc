@@ -1,0 +1,287 @@
+// The engine on fibers, under many schedules: lost wake-ups (all periods infinite), writers that wait,
+// sync beside writers, cancel and free beside writeback, stop.
+#include "base/sim.h"
+#include "base/thread.h"
+#include "engine_rig.h"
+#include "writeback/driver_thread.h"
+
+namespace tidewheel {
+namespace {
+
+LockClass sim_test_class("engine-sim-test", LockRank::kDevice);
+
+EngineOptions sim_options() {
+  EngineOptions o;
+  o.dirty_bytes = 24 << 10;
+  o.background_bytes = 8 << 10;
+  o.object_overhead_bytes = 256;
+  o.counter_chunk_bytes = 512;
+  o.batch_objects = 4;
+  o.batch_bytes = 8 << 10;
+  o.batches_in_flight = 2;
+  o.interval = {0};
+  o.expire = seconds(1'000'000'000);
+  o.writer_recheck = Duration::max();
+  o.shards = 2;
+  return o;
+}
+
+struct SimRig {
+  explicit SimRig(const EngineOptions& o) {
+    auto made = WritebackEngine::make(o, std::make_unique<ThreadDriver>());
+    TW_ASSERT(made.has_value(), "the rig's options");
+    engine = std::move(*made);
+    context = engine->add_context(target);
+  }
+  ~SimRig() { engine->stop(); }
+  bool dirty(FakeObject& object, std::uint64_t bytes) {
+    Result<DirtyGrant> grant = engine->balance_dirty_pages(*context, bytes);
+    if (!grant) return false;
+    engine->account_dirtied(*grant, bytes);
+    object.dirty_bytes.fetch_add(bytes, std::memory_order_seq_cst);
+    engine->mark_dirty(object, kDirtyData, engine->clock().now(), &*grant);
+    return true;
+  }
+  void cancel(FakeObject& object) {
+    engine->cancel(object);
+    engine->account_cancelled(*context, object.dirty_bytes.exchange(0, std::memory_order_seq_cst));
+  }
+  FakeTarget target;
+  std::unique_ptr<WritebackEngine> engine;
+  WritebackContext* context = nullptr;
+};
+
+// Completes each batch on a fiber of its own, some time later.
+class LaterDevice final : public FakeDevice {
+ public:
+  void start(Batch& batch) override {
+    MutexLock guard(lock_);
+    threads_.emplace_back("io", [&batch] {
+      sleep_for(milliseconds(1));
+      batch.complete();
+    });
+  }
+  ~LaterDevice() override {
+    for (Thread& thread : threads_) thread.join();
+  }
+
+ private:
+  Mutex lock_{sim_test_class};
+  std::vector<Thread> threads_ TW_GUARDED_BY(lock_);
+};
+
+SIM_TEST(EngineSim, WritersThatWaitAreServedThoughNothingIsPeriodic) {
+  SimRig rig(sim_options());
+  std::vector<std::unique_ptr<FakeObject>> objects;
+  std::vector<Thread> writers;
+  for (int w = 0; w < 3; ++w) {
+    for (int i = 0; i < 4; ++i) {
+      objects.push_back(std::make_unique<FakeObject>());
+      objects.back()->set_context(rig.context->id());
+    }
+    writers.emplace_back("writer", [&, w] {
+      for (int i = 0; i < 8; ++i) SIM_CHECK(rig.dirty(*objects[static_cast<std::size_t>(w * 4 + i % 4)], 4096));
+    });
+  }
+  for (Thread& writer : writers) writer.join();
+  SIM_CHECK(rig.engine->charged_bytes() <= rig.engine->options().dirty_bytes);
+  SIM_CHECK(rig.engine->throttled_threads() == 0);
+  SIM_CHECK(rig.engine->sync(*rig.context).has_value());
+  SIM_CHECK(rig.context->counts().all_zero());
+}
+
+// A flusher that sleeps for good must notice the first dirt, and background dirt, by itself.
+SIM_TEST(EngineSim, AFlusherThatSleepsForGoodIsWoken) {
+  EngineOptions o = sim_options();
+  o.background_bytes = 0;
+  o.flushers = 2;
+  SimRig rig(o);
+  Mutex lock(sim_test_class);
+  CondVar changed;
+  int written = 0;
+  rig.target.on_write = [&](FakeObject&, const WriteSlot&, WorkKind) {
+    MutexLock guard(lock);
+    ++written;
+    changed.notify_all();
+  };
+  FakeObject a;
+  FakeObject b;
+  for (FakeObject* object : {&a, &b}) object->set_context(rig.context->id());
+  Thread other("writer", [&] { SIM_CHECK(rig.dirty(b, 100)); });
+  SIM_CHECK(rig.dirty(a, 100));
+  {
+    MutexLock guard(lock);
+    while (written < 2) changed.wait(lock);
+  }
+  other.join();
+  SIM_CHECK(rig.engine->sync(*rig.context).has_value());
+  SIM_CHECK(rig.dirty(a, 100));  // it has gone back to sleep, or is about to
+  {
+    MutexLock guard(lock);
+    while (written < 3) changed.wait(lock);
+  }
+  SIM_CHECK(rig.engine->sync(*rig.context).has_value());
+}
+
+// Periodic work alone (no threshold is passed): first dirt arms the tick.
+SIM_TEST(EngineSim, FirstDirtArmsTheTick) {
+  EngineOptions o = sim_options();
+  o.interval = seconds(1);
+  o.expire = {0};
+  SimRig rig(o);
+  Mutex lock(sim_test_class);
+  CondVar changed;
+  int written = 0;
+  rig.target.on_write = [&](FakeObject&, const WriteSlot&, WorkKind) {
+    MutexLock guard(lock);
+    ++written;
+    changed.notify_all();
+  };
+  FakeObject object;
+  object.set_context(rig.context->id());
+  for (int round = 1; round <= 3; ++round) {
+    SIM_CHECK(rig.dirty(object, 100));
+    {
+      MutexLock guard(lock);
+      while (written < round) changed.wait(lock);
+    }
+    SIM_CHECK(rig.engine->fsync(object).has_value());
+    if (round == 1) sleep_for(seconds(5));  // the flusher has found nothing and sleeps for good
+  }
+}
+
+// What was dirty before sync() was called is written when it returns, whoever has it in a batch meanwhile.
+SIM_TEST(EngineSim, SyncCoversWhatWasDirtyBeforeIt) {
+  EngineOptions o = sim_options();
+  o.background_bytes = 0;
+  o.flushers = 2;
+  LaterDevice device;
+  SimRig rig(o);
+  rig.target.device = &device;
+  struct Versioned : FakeObject {
+    Atomic<std::uint64_t> version{0}, durable{0};
+    Atomic<std::uint64_t> version_mine{0}, durable_mine{0};  // those of the thread that syncs
+  };
+  Versioned objects[3];
+  for (Versioned& object : objects) object.set_context(rig.context->id());
+  int partial = 2;
+  rig.target.decide = [&](FakeObject& object, WriteSlot& slot) {
+    auto& versioned = static_cast<Versioned&>(object);
+    if (&object == &objects[0] && partial-- > 0 && slot.bytes > 1) return WriteOutcome::kPartial;
+    // Noted when the write begins: the sync must wait for a write that begins with all of its versions.
+    versioned.durable_mine.store(versioned.version_mine.load(std::memory_order_seq_cst), std::memory_order_seq_cst);
+    versioned.durable.store(versioned.version.load(std::memory_order_seq_cst), std::memory_order_seq_cst);
+    return WriteOutcome::kWritten;
+  };
+  const auto write = [&](Versioned& object) {
+    object.version.fetch_add(1, std::memory_order_seq_cst);
+    SIM_CHECK(rig.dirty(object, 100));
+  };
+  const auto write_mine = [&](Versioned& object) {
+    object.version_mine.fetch_add(1, std::memory_order_seq_cst);
+    write(object);
+  };
+  const auto mine = [](Versioned& object) { return object.version_mine.load(std::memory_order_seq_cst); };
+  Thread disturber("disturber", [&] {
+    for (int i = 0; i < 4; ++i) write(objects[i % 3]);
+    SIM_CHECK(rig.engine->fsync(objects[1]).has_value());
+  });
+  for (int round = 0; round < 2; ++round) {
+    // Versions that this thread made are dirty before its sync; the disturber's may still be on their way.
+    write_mine(objects[0]);
+    const std::uint64_t first = mine(objects[0]);
+    write_mine(objects[2]);
+    const std::uint64_t second = mine(objects[2]);
+    SIM_CHECK(rig.engine->sync(*rig.context).has_value());
+    SIM_CHECK(objects[0].durable_mine.load(std::memory_order_seq_cst) >= first);
+    SIM_CHECK(objects[2].durable_mine.load(std::memory_order_seq_cst) >= second);
+  }
+  disturber.join();
+  SIM_CHECK(rig.engine->sync(*rig.context).has_value());
+  for (Versioned& object : objects) {
+    SIM_CHECK(object.durable.load(std::memory_order_seq_cst) == object.version.load(std::memory_order_seq_cst));
+    SIM_CHECK(object.state().clean());
+  }
+  SIM_CHECK(rig.context->counts().all_zero());
+}
+
+// Memory is freed as soon as cancel() has returned.
+SIM_TEST(EngineSim, CancelledObjectsCanBeFreedWhileWritebackGoesOn) {
+  EngineOptions o = sim_options();
+  o.background_bytes = 0;
+  LaterDevice device;
+  SimRig rig(o);
+  rig.target.device = &device;
+  FakeObject kept;
+  kept.set_context(rig.context->id());
+  Thread other("fsyncer", [&] {
+    for (int i = 0; i < 2; ++i) {
+      SIM_CHECK(rig.dirty(kept, 100));
+      SIM_CHECK(rig.engine->fsync(kept).has_value());
+    }
+  });
+  for (int i = 0; i < 4; ++i) {
+    auto object = std::make_unique<FakeObject>();
+    object->set_context(rig.context->id());
+    SIM_CHECK(rig.dirty(*object, 100));
+    if (i % 2 == 0) yield_thread();
+    rig.cancel(*object);
+    SIM_CHECK(object->state().clean());
+    object.reset();
+  }
+  other.join();
+  SIM_CHECK(rig.engine->sync(*rig.context).has_value());
+  SIM_CHECK(rig.context->counts().all_zero());
+}
+
+SIM_TEST(EngineSim, TwoFsyncsAndAFlusherAgreeOnOneWriter) {
+  EngineOptions o = sim_options();
+  o.background_bytes = 0;
+  LaterDevice device;
+  SimRig rig(o);
+  rig.target.device = &device;  // asserts one writer per object
+  FakeObject object;
+  object.set_context(rig.context->id());
+  const auto run = [&] {
+    for (int i = 0; i < 3; ++i) {
+      SIM_CHECK(rig.dirty(object, 100));
+      SIM_CHECK(rig.engine->fsync(object).has_value());
+    }
+  };
+  Thread other("fsyncer", run);
+  run();
+  other.join();
+  SIM_CHECK(object.dirty_bytes.load(std::memory_order_seq_cst) == 0);
+  SIM_CHECK(rig.engine->sync(*rig.context).has_value());
+  SIM_CHECK(rig.context->counts().all_zero());
+}
+
+SIM_TEST(EngineSim, StopEndsEverybodyWhoWaits) {
+  EngineOptions o = sim_options();
+  LaterDevice device;
+  SimRig rig(o);
+  rig.target.device = &device;
+  FakeObject objects[8];
+  for (FakeObject& object : objects) object.set_context(rig.context->id());
+  Thread writer("writer", [&] {
+    int i = 0;
+    while (rig.dirty(objects[i++ % 8], 3000)) {
+    }
+  });
+  Thread syncer("syncer", [&] {
+    while (rig.engine->sync(*rig.context).has_value()) sleep_for(milliseconds(1));
+  });
+  Thread fsyncer("fsyncer", [&] {
+    while (rig.engine->fsync(objects[0]).has_value()) sleep_for(milliseconds(1));
+  });
+  sleep_for(milliseconds(20));
+  rig.engine->stop();
+  writer.join();
+  syncer.join();
+  fsyncer.join();
+  for (FakeObject& object : objects) rig.cancel(object);
+  SIM_CHECK(rig.context->counts().all_zero());
+}
+
+}  // namespace
+}  // namespace tidewheel
