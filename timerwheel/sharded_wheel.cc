@@ -9,7 +9,7 @@ namespace tidewheel {
 
 namespace {
 
-LockClass wheel_shard_class{"wheel_shard", LockRank::kListShard};
+constinit LockClass wheel_shard_class{"wheel_shard", LockRank::kListShard};
 
 std::uint32_t shards_from(std::uint32_t asked) {
   const std::uint32_t shards = asked == 0 ? default_wheel_shards() : asked;

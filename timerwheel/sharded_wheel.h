@@ -35,7 +35,7 @@ struct alignas(kCacheLine) WheelShard {
 };
 
 struct ShardedWheelOptions {
-  WheelOptions wheel;
+  WheelOptions wheel = {};
   std::uint32_t shards = 0;          // a power of two up to kMaxWheelShards; 0: default_wheel_shards()
   bool grow_when_contended = false;  // begin with one shard: for programs with many wheels
   std::uint32_t id = 0;              // orders the locks of two sharded wheels in move_between
@@ -163,7 +163,7 @@ std::size_t ShardedWheel::claim(std::span<WheelNode*> out, std::uint32_t& cursor
   return 0;
 }
 
-// Two locks of one class, ordered by wheel id and shard id: clang sees no order between them.
+// clang can't follow locks through `first` and `second`, which are source and target in the order of their ids.
 template <class Mark>
 std::size_t ShardedWheel::move_between(ShardedWheel& from, std::uint32_t from_shard, ShardedWheel& to,
                                        std::uint32_t to_shard, Instant now,
@@ -173,8 +173,9 @@ std::size_t ShardedWheel::move_between(ShardedWheel& from, std::uint32_t from_sh
   if (source == target) return 0;
   TW_ASSERT(&from == &to || from.options_.id != to.options_.id, "two sharded wheels of one id have no lock order");
   const bool source_first = std::pair(from.options_.id, from_shard) < std::pair(to.options_.id, to_shard);
-  MutexLock first(source_first ? source->lock : target->lock);
-  MutexLock second(source_first ? target->lock : source->lock);
+  WheelShard& first = source_first ? *source : *target;
+  WheelShard& second = source_first ? *target : *source;
+  MutexPairLock both(first.lock, second.lock);
   WheelNode* moved[kMaxClaim];
   const std::size_t count = source->wheel.move_some(target->wheel, moved, now);
   for (WheelNode* node : std::span(moved).first(count)) mark(*node);
