@@ -50,20 +50,11 @@ void ShardedWheel::grow() {
   active_.store(max_shards_, std::memory_order_release);
 }
 
-std::uint32_t ShardedWheel::pick() const {
-  const std::uint32_t count = shards();
-  if (count == 1) return 0;
-  return (current_cpu() * cpu_stride_ + (thread_number() & (cpu_stride_ - 1))) & (count - 1);
-}
-
-// The lock is left to the caller, which clang can't follow through an index.
-std::uint32_t ShardedWheel::lock_picked() TW_NO_THREAD_SAFETY_ANALYSIS {
-  std::uint32_t id = pick();
-  if (shards() != max_shards_) [[unlikely]] {
-    if (shards_[0]->lock.try_lock()) return 0;
-    grow();
-    id = pick();
-  }
+// Out of lock_picked: not all shards are made yet. Shard 0 it is, until somebody finds it taken.
+std::uint32_t ShardedWheel::lock_while_growing() TW_NO_THREAD_SAFETY_ANALYSIS {
+  if (shards_[0]->lock.try_lock()) return 0;
+  grow();
+  const std::uint32_t id = pick();
   shards_[id]->lock.lock();
   return id;
 }
@@ -73,16 +64,24 @@ std::uint32_t ShardedWheel::detach_expired(Instant dirtied_before, Instant now) 
   const bool set_back = last_poll_ns > now.ns && static_cast<std::uint64_t>(last_poll_ns) -
                                                          static_cast<std::uint64_t>(now.ns) >
                                                      static_cast<std::uint64_t>(options_.wheel.late_reading.ns);
-  std::uint32_t detached = 0;
+  // Which shards to visit, by their hints, and their lines asked for in advance: between polls they have gone
+  // cold, and one lock after the other would wait for them one after the other.
+  std::array<WheelShard*, kMaxWheelShards> due;
+  std::uint32_t due_count = 0;
   for (std::uint32_t id = 0, count = shards(); id < count; ++id) {
-    WheelShard& visited = shard(id);
-    const Instant oldest_here = visited.hint.oldest();
+    WheelShard& asked = shard(id);
+    const Instant oldest_here = asked.hint.oldest();
     if (oldest_here == Instant::max()) continue;
     // A slot that begins in the future can only be seen after the clock was set back.
     const bool look = set_back || oldest_here > now || slot_is_due(oldest_here, options_.wheel.slot, dirtied_before);
     if (!look) continue;
-    MutexLock lock(visited.lock);
-    detached += visited.wheel.detach_expired(dirtied_before, now);
+    asked.prefetch();
+    due[due_count++] = &asked;
+  }
+  std::uint32_t detached = 0;
+  for (WheelShard* visited : std::span(due).first(due_count)) {
+    MutexLock lock(visited->lock);
+    detached += visited->wheel.detach_expired(dirtied_before, now);
   }
   return detached;
 }
@@ -109,7 +108,11 @@ bool ShardedWheel::detach_oldest() {
 // ---- sync ----
 
 void ShardedWheel::take_all(SyncCut& cut) {
-  for (std::uint32_t id = 0, count = shards(); id < count; ++id) {
+  const std::uint32_t count = shards();
+  for (std::uint32_t id = 0; id < count; ++id) {
+    if (shard(id).hint.oldest() != Instant::max()) shard(id).prefetch();
+  }
+  for (std::uint32_t id = 0; id < count; ++id) {
     WheelShard& visited = shard(id);
     if (visited.hint.oldest() == Instant::max()) continue;
     MutexLock lock(visited.lock);

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/sync.h"
+#include "base/thread.h"
 #include "timerwheel/wheel.h"
 
 namespace tidewheel {
@@ -32,7 +33,19 @@ struct alignas(kCacheLine) WheelShard {
   WheelHint hint;  // its own line: read without the lock
   alignas(kCacheLine) Mutex lock TW_ACQUIRED_AFTER(kRankMapping) TW_ACQUIRED_BEFORE(kRankRetry);
   Wheel wheel TW_GUARDED_BY(lock);
+
+  // Asks for the lines that detaching touches, for writing. Reads nothing, so it needs no lock.
+  void prefetch() {
+    char* const begin = reinterpret_cast<char*>(this);
+    for (std::size_t at = kCacheLine; at < kDetachBytes; at += 64) __builtin_prefetch(begin + at, 1);
+  }
+
+ private:
+  static constexpr std::size_t kDetachBytes = 4 * kCacheLine;  // hint, lock, wheel up to its bitmap
 };
+#if !TW_SIM
+static_assert(sizeof(Mutex) == 32, "lock and what an insert writes share 64 bytes");
+#endif
 
 struct ShardedWheelOptions {
   WheelOptions wheel = {};
@@ -56,10 +69,19 @@ class ShardedWheel {
   const WheelShard& shard(std::uint32_t id) const { return *shards_[id]; }
   // The shard for an insert from here: by current CPU, then by thread, so that threads which share a CPU
   // (one of them perhaps preempted while it holds a lock) use different ones.
-  std::uint32_t pick() const;
+  std::uint32_t pick() const {
+    const std::uint32_t count = shards();
+    if (count == 1) return 0;
+    return (current_cpu() * cpu_stride_ + (thread_number() & (cpu_stride_ - 1))) & (count - 1);
+  }
   // Locks the picked shard and answers its id; the first time that is contended, the others are made.
   // The caller unlocks shard(id).lock.
-  std::uint32_t lock_picked();
+  std::uint32_t lock_picked() TW_NO_THREAD_SAFETY_ANALYSIS {  // the lock is left to the caller
+    if (shards() != max_shards_) [[unlikely]] return lock_while_growing();
+    const std::uint32_t id = pick();
+    shards_[id]->lock.lock();
+    return id;
+  }
 
   // ---- one step each, under one shard's lock ----
   // The last argument is what the owner does to its element before the lock is dropped: a few stores (which
@@ -115,6 +137,7 @@ class ShardedWheel {
  private:
   static bool slot_is_due(Instant start, Duration width, Instant cutoff);
   void grow();
+  std::uint32_t lock_while_growing();
 
   const ShardedWheelOptions options_;
   LockClass& lock_class_;

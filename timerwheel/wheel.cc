@@ -21,14 +21,18 @@ WheelStats& WheelStats::operator+=(const WheelStats& other) {
 // A hold that inserts or removes looks at one element; that is not counted each time.
 WheelStats Wheel::stats() const {
   WheelStats stats = stats_;
+  stats.inserts = inserts_;
+  stats.removals = removals_;
+  stats.claimed = claimed_;
   if (stats.inserts != 0) stats.max_elements_per_hold = std::max<std::uint64_t>(stats.max_elements_per_hold, 1);
   return stats;
 }
 
 Wheel::Wheel(const WheelOptions& options, WheelHint& hint)
     : shift_(static_cast<std::uint32_t>(std::countr_zero(static_cast<std::uint64_t>(options.slot.ns)))),
+      slot_mask_(options.slots - 1),
       hint_(hint),
-      options_(options),
+      ring_(options.slots),
       late_reading_ns_(static_cast<std::uint64_t>(std::max(options.late_reading, options.slot).ns)) {
   TW_ASSERT(std::has_single_bit(options.slots), "the number of slots is a power of two");
   TW_ASSERT(options.slots >= SlotRing::kMinSlots, "too few slots");
@@ -45,7 +49,7 @@ Wheel::~Wheel() {
 }
 
 void Wheel::start(Instant now) {
-  ring_ = std::make_unique<SlotRing>(options_.slots);
+  ring_.set_slots(ring_.make_slots());
   last_ns_ = now.ns;
   head_slot_ = slot_of(now);
   head_last_ns_ = last_ns_of(head_slot_);
@@ -53,7 +57,7 @@ void Wheel::start(Instant now) {
 }
 
 void Wheel::observe(Instant now) noexcept {
-  if (ring_ == nullptr) {
+  if (!ring_.has_slots()) {
     start(now);
   } else if (now.ns > head_last_ns_) {
     advance(now);
@@ -68,7 +72,7 @@ void Wheel::observe(Instant now) noexcept {
 Instant Wheel::arrive(Instant now) noexcept {
   observe(now);
   if (current_ == nullptr) {
-    Bucket*& bucket = ring_->bucket(index_of(head_slot_));
+    Bucket*& bucket = ring_.bucket(index_of(head_slot_));
     if (bucket == nullptr) bucket = pool_.take();
     current_ = bucket;
   }
@@ -79,19 +83,9 @@ Instant Wheel::arrive(Instant now) noexcept {
 // ancient, by pointer. Costs one step per full slot passed, at most one turn: nothing for empty ones.
 void Wheel::advance(Instant now) noexcept {
   const std::int64_t to = slot_of(now);
-  const auto passed = std::min<std::uint64_t>(static_cast<std::uint64_t>(to - head_slot_), options_.slots);
-  if (ring_->any()) {
-    const std::int64_t oldest = head_slot_ - options_.slots + 1;  // the window's oldest slot so far
-    const std::uint32_t begin = index_of(oldest);
-    while (true) {
-      const std::uint32_t index = ring_->first_from(begin);
-      if (index == SlotRing::kNone) break;
-      const std::uint32_t age = (index - begin) & (options_.slots - 1);
-      if (age >= passed) break;
-      push(ancient_, oldest + age, detach_from_ring(index));
-      ++stats_.aged_buckets;
-    }
-  }
+  const auto passed = static_cast<std::uint64_t>(to - head_slot_);
+  stats_.aged_buckets +=
+      take_oldest_slots(passed, [this](std::int64_t slot, Bucket* bucket) { push(ancient_, slot, bucket); });
   head_slot_ = to;
   head_last_ns_ = last_ns_of(to);
   last_ns_ = now.ns;
@@ -105,14 +99,9 @@ void Wheel::step_back(Instant now) noexcept {
   BucketQueue ready;
   overdue(ready_, ready);
   overdue(ancient_, ready);
-  const std::int64_t oldest = head_slot_ - options_.slots + 1;
-  const std::uint32_t begin = index_of(oldest);
-  while (true) {
-    const std::uint32_t index = ring_->first_from(begin);
-    if (index == SlotRing::kNone) break;
-    const std::uint32_t age = (index - begin) & (options_.slots - 1);
-    push(ready, BucketQueue::overdue_key(oldest + age), detach_from_ring(index));
-  }
+  take_oldest_slots(std::uint64_t{slot_mask_} + 1, [this, &ready](std::int64_t slot, Bucket* bucket) {
+    push(ready, BucketQueue::overdue_key(slot), bucket);
+  });
   ready_.swap(ready);
   head_slot_ = slot_of(now);
   head_last_ns_ = last_ns_of(head_slot_);
@@ -132,14 +121,14 @@ void Wheel::insert_at(WheelNode& node, Instant stamp, Instant now) noexcept {
   TW_ASSERT(!node.hook.is_linked(), "an element is inserted twice");
   observe(now);
   node.stamp = Instant{std::min(stamp.ns, last_ns_)};
-  ++stats_.inserts;
+  ++inserts_;
   const std::int64_t slot = slot_of(node.stamp);
   if (!in_window(slot)) {
     file(ancient_, node);
     return;
   }
   const std::uint32_t index = index_of(slot);
-  Bucket*& bucket = ring_->bucket(index);
+  Bucket*& bucket = ring_.bucket(index);
   if (bucket == nullptr) bucket = pool_.take();
   const bool first = bucket->empty();
   bucket->link_back(node);
@@ -166,28 +155,33 @@ void Wheel::push(BucketQueue& queue, std::int64_t key, Bucket* bucket) noexcept 
 
 // A ring's slot went from empty to full.
 void Wheel::slot_filled(std::uint32_t index, std::int64_t slot) noexcept {
-  ring_->mark(index);
+  ring_.mark(index);
   if (slot < oldest_key_) publish(slot);
 }
 
 // A removal took a bucket's last element. Where the bucket is filed follows from the slot: a bucket holds
 // one slot's elements, except that of an overdue key, which is tried second.
 void Wheel::bucket_emptied(Bucket* bucket, std::int64_t slot) noexcept {
-  bool found = forget_empty(ring_.get(), ancient_, ready_, head_slot_, bucket, slot);
+  if (bucket == current_) [[likely]] {  // an element that came and went within a slot
+    ring_.clear(index_of(slot));
+    if (oldest_key_ == slot) listed() == 0 ? publish(kNoKey) : find_oldest();
+    return;
+  }
+  bool found = forget_empty(ring_, ancient_, ready_, head_slot_, bucket, slot);
   for (std::size_t i = 0; !found && i < open_sets_.size(); ++i) {
     SyncSet& set = *open_sets_[i];
-    found = forget_empty(set.ring_.get(), set.ancient_, set.ready_, set.head_slot_, bucket, slot);
+    found = forget_empty(set.ring_, set.ancient_, set.ready_, set.head_slot_, bucket, slot);
   }
   TW_DASSERT(found, "an emptied bucket is filed nowhere");
   if (oldest_key_ == slot || BucketQueue::is_overdue(oldest_key_)) find_oldest();
 }
 
-bool Wheel::forget_empty(SlotRing* ring, BucketQueue& ancient, BucketQueue& ready, std::int64_t head_slot,
+bool Wheel::forget_empty(SlotRing& ring, BucketQueue& ancient, BucketQueue& ready, std::int64_t head_slot,
                          Bucket* bucket, std::int64_t slot) noexcept {
   const std::uint32_t index = index_of(slot);
-  if (ring != nullptr && static_cast<std::uint64_t>(head_slot - slot) < options_.slots &&
-      ring->bucket(index) == bucket) {
-    ring->clear(index);  // the bucket stays for reuse
+  if (ring.has_slots() && static_cast<std::uint64_t>(head_slot - slot) <= slot_mask_ &&
+      ring.bucket(index) == bucket) {
+    ring.clear(index);  // the bucket stays for reuse
     return true;
   }
   const std::int64_t late = BucketQueue::overdue_key(slot);
@@ -197,35 +191,26 @@ bool Wheel::forget_empty(SlotRing* ring, BucketQueue& ancient, BucketQueue& read
   return found;
 }
 
-Bucket* Wheel::detach_from_ring(std::uint32_t index) noexcept {
-  Bucket* bucket = ring_->bucket(index);
-  ring_->bucket(index) = nullptr;
-  ring_->clear(index);
-  if (bucket == current_) current_ = nullptr;
-  return bucket;
-}
-
 Instant Wheel::instant_of(std::int64_t key) const {
   if (key == kNoKey) return Instant::max();
   if (BucketQueue::is_overdue(key)) return Instant::min();
   return Instant{static_cast<std::int64_t>(static_cast<std::uint64_t>(key) << shift_)};
 }
 
-std::int64_t Wheel::oldest_in_ring(const SlotRing* ring, std::int64_t head_slot) {
-  if (ring == nullptr) return kNoKey;
-  const std::int64_t oldest = head_slot - ring->slots() + 1;
-  const std::uint32_t begin = static_cast<std::uint32_t>(oldest) & (ring->slots() - 1);
-  const std::uint32_t index = ring->first_from(begin);
-  return index == SlotRing::kNone ? kNoKey : oldest + ((index - begin) & (ring->slots() - 1));
+std::int64_t Wheel::oldest_in_ring(const SlotRing& ring, std::int64_t head_slot) {
+  const std::int64_t oldest = head_slot - ring.slots() + 1;
+  const std::uint32_t begin = static_cast<std::uint32_t>(oldest) & (ring.slots() - 1);
+  const std::uint32_t index = ring.first_from(begin);
+  return index == SlotRing::kNone ? kNoKey : oldest + ((index - begin) & (ring.slots() - 1));
 }
 
 std::int64_t Wheel::oldest_in(const SyncSet& set) const {
-  return std::min({set.ready_.front_key(), set.ancient_.front_key(), oldest_in_ring(set.ring_.get(), set.head_slot_)});
+  return std::min({set.ready_.front_key(), set.ancient_.front_key(), oldest_in_ring(set.ring_, set.head_slot_)});
 }
 
 void Wheel::find_oldest() noexcept {
   std::int64_t key = std::min(ready_.front_key(), ancient_.front_key());
-  key = std::min(key, oldest_in_ring(ring_.get(), head_slot_));
+  key = std::min(key, oldest_in_ring(ring_, head_slot_));
   for (const auto& set : open_sets_) key = std::min(key, oldest_in(*set));
   if (key != oldest_key_) publish(key);
 }

@@ -74,9 +74,12 @@ class Wheel;
 // All that a wheel held at one moment. Its elements still belong to the shard: they can be removed, and
 // what is not claimed is put back in front.
 class SyncSet {
+ public:
+  explicit SyncSet(std::uint32_t slots) : ring_(slots) {}
+
  private:
   friend class Wheel;
-  std::unique_ptr<SlotRing> ring_;  // null when the wheel's ring was empty
+  SlotRing ring_;
   BucketQueue ancient_;
   BucketQueue ready_;
   std::int64_t head_slot_ = 0;
@@ -133,7 +136,7 @@ class Wheel {
   void observe(Instant now) noexcept;
   // Start of the oldest slot listed (Instant::max(): none; Instant::min(): due at once).
   Instant oldest() const { return instant_of(oldest_key_); }
-  std::uint64_t listed() const { return stats_.inserts - stats_.removals - stats_.claimed; }
+  std::uint64_t listed() const { return inserts_ - removals_ - claimed_; }
   WheelStats stats() const;
   Duration slot_width() const { return Duration{1LL << shift_}; }
   // Gives all memory back if nothing is listed and no set is open; true if so. For idle contexts.
@@ -157,10 +160,10 @@ class Wheel {
   }
   Instant instant_of(std::int64_t key) const;
   std::uint32_t index_of(std::int64_t slot) const {
-    return static_cast<std::uint32_t>(slot) & (options_.slots - 1);
+    return static_cast<std::uint32_t>(slot) & slot_mask_;
   }
   bool in_window(std::int64_t slot) const {
-    return static_cast<std::uint64_t>(head_slot_ - slot) < options_.slots;
+    return static_cast<std::uint64_t>(head_slot_ - slot) <= slot_mask_;
   }
 
   Instant arrive(Instant now) noexcept;
@@ -169,12 +172,14 @@ class Wheel {
   void step_back(Instant now) noexcept;
   void slot_filled(std::uint32_t index, std::int64_t slot) noexcept;
   void bucket_emptied(Bucket* bucket, std::int64_t slot) noexcept;
-  bool forget_empty(SlotRing* ring, BucketQueue& ancient, BucketQueue& ready, std::int64_t head_slot,
+  bool forget_empty(SlotRing& ring, BucketQueue& ancient, BucketQueue& ready, std::int64_t head_slot,
                     Bucket* bucket, std::int64_t slot) noexcept;
   void file(BucketQueue& queue, WheelNode& node) noexcept;
   void push(BucketQueue& queue, std::int64_t key, Bucket* bucket) noexcept;
-  Bucket* detach_from_ring(std::uint32_t index) noexcept;
-  static std::int64_t oldest_in_ring(const SlotRing* ring, std::int64_t head_slot);  // null: kNoKey
+  // Takes the `count` oldest slots of the window out of the ring: to(slot, bucket) for each occupied one.
+  template <class To>
+  std::uint32_t take_oldest_slots(std::uint64_t count, To to) noexcept;
+  static std::int64_t oldest_in_ring(const SlotRing& ring, std::int64_t head_slot);
   std::int64_t oldest_in(const SyncSet& set) const;
   void overdue(BucketQueue& from, BucketQueue& to) noexcept;
   void find_oldest() noexcept;
@@ -183,25 +188,30 @@ class Wheel {
     if (elements > stats_.max_elements_per_hold) stats_.max_elements_per_hold = elements;
   }
 
-  // ---- what an insert or removal reads and writes: one or two lines beside the lock's ----
+  // ---- an insert: with the lock before it, one line ----
   std::int64_t last_ns_ = 0;
   std::int64_t head_last_ns_ = 0;   // last nanosecond of the head slot
   Bucket* current_ = nullptr;       // the head slot's bucket, once something came
+  std::uint64_t inserts_ = 0;
+  // ---- a removal, a slot that fills or empties ----
+  std::uint64_t removals_ = 0;
+  std::uint64_t claimed_ = 0;
   std::int64_t head_slot_ = 0;
   std::int64_t oldest_key_ = kNoKey;
   std::uint32_t shift_;
-  WheelStats stats_;
-  std::unique_ptr<SlotRing> ring_;  // made at the first insert
-  // ---- colder ----
+  std::uint32_t slot_mask_;
+  WheelHint& hint_;
+  // ---- flushers ----
   BucketQueue ready_;
   BucketQueue ancient_;
+  WheelStats stats_;  // without inserts, removals, claimed
+  SlotRing ring_;     // slots are made at the first insert
+  // ---- colder ----
   BucketPool pool_;
-  WheelHint& hint_;
-  const WheelOptions options_;
   const std::uint64_t late_reading_ns_;
   std::vector<std::unique_ptr<SyncSet>> open_sets_;
   std::unique_ptr<SyncSet> spare_set_;  // so that a sync allocates nothing after the first
-  std::unique_ptr<SlotRing> spare_ring_;
+  SlotRing::Buckets spare_slots_;
 };
 
 inline void Wheel::insert(WheelNode& node, Instant now) noexcept {
@@ -214,8 +224,28 @@ inline void Wheel::insert(WheelNode& node, Instant now) noexcept {
   node.stamp = now;
   const bool first = current_->empty();
   current_->link_back(node);
-  ++stats_.inserts;
+  ++inserts_;
   if (first) slot_filled(index_of(head_slot_), head_slot_);
+}
+
+template <class To>
+std::uint32_t Wheel::take_oldest_slots(std::uint64_t count, To to) noexcept {
+  if (!ring_.any() || count == 0) return 0;
+  const std::int64_t oldest = head_slot_ - slot_mask_;
+  std::uint32_t taken = 0;
+  const auto bounded = static_cast<std::uint32_t>(count <= slot_mask_ ? count : std::uint64_t{slot_mask_} + 1);
+  ring_.take_range(index_of(oldest), bounded, [&](std::uint32_t age, Bucket* bucket) {
+    to(oldest + age, bucket);
+    ++taken;
+  });
+  if (bounded > slot_mask_) current_ = nullptr;  // the head slot is the youngest
+  return taken;
+}
+
+inline void Wheel::remove(WheelNode& node) noexcept {
+  TW_ASSERT(node.hook.is_linked(), "an element is removed that is not listed");
+  ++removals_;
+  if (Bucket* emptied = Bucket::unlink(node); emptied != nullptr) bucket_emptied(emptied, slot_of(node.stamp));
 }
 
 template <class Visit>
@@ -223,25 +253,19 @@ void Wheel::for_each(Visit visit) const {
   const auto walk = [&](const BucketQueue& queue) {
     queue.for_each([&](std::int64_t, const Bucket& bucket) { bucket.for_each(visit); });
   };
-  const auto walk_ring = [&](const SlotRing* ring) {
-    for (std::uint32_t i = 0; ring != nullptr && i < ring->slots(); ++i) {
-      if (ring->bucket(i) != nullptr) ring->bucket(i)->for_each(visit);
+  const auto walk_ring = [&](const SlotRing& ring) {
+    for (std::uint32_t i = 0; ring.has_slots() && i < ring.slots(); ++i) {
+      if (ring.bucket(i) != nullptr) ring.bucket(i)->for_each(visit);
     }
   };
   walk(ready_);
   walk(ancient_);
-  walk_ring(ring_.get());
+  walk_ring(ring_);
   for (const auto& set : open_sets_) {
     walk(set->ready_);
     walk(set->ancient_);
-    walk_ring(set->ring_.get());
+    walk_ring(set->ring_);
   }
-}
-
-inline void Wheel::remove(WheelNode& node) noexcept {
-  TW_ASSERT(node.hook.is_linked(), "an element is removed that is not listed");
-  ++stats_.removals;
-  if (Bucket* emptied = Bucket::unlink(node); emptied != nullptr) bucket_emptied(emptied, slot_of(node.stamp));
 }
 
 }  // namespace tidewheel

@@ -1,5 +1,6 @@
 // The flushers' half of the wheel: buckets are detached, claimed, taken by a sync, put back.
 #include <algorithm>
+#include <utility>
 
 #include "timerwheel/wheel.h"
 
@@ -15,28 +16,26 @@ std::uint32_t Wheel::detach_expired(Instant dirtied_before, Instant now) noexcep
     push(ready_, key, ancient_.pop_front());
     ++detached;
   }
-  const std::int64_t oldest = head_slot_ - options_.slots + 1;
-  const std::uint32_t begin = index_of(oldest);
-  while (true) {
-    const std::uint32_t index = ring_->first_from(begin);
-    if (index == SlotRing::kNone) break;
-    const std::int64_t slot = oldest + ((index - begin) & (options_.slots - 1));
-    if (slot > due) break;
-    push(ready_, slot, detach_from_ring(index));
-    ++detached;
+  const std::int64_t oldest = head_slot_ - slot_mask_;
+  if (due >= oldest) {
+    detached += take_oldest_slots(static_cast<std::uint64_t>(due - oldest) + 1, [this](std::int64_t slot, Bucket* bucket) {
+      push(ready_, slot, bucket);
+    });
   }
   stats_.detached_buckets += detached;
   return detached;
 }
 
 bool Wheel::detach_oldest() noexcept {
-  const std::int64_t in_ring = oldest_in_ring(ring_.get(), head_slot_);
+  const std::int64_t in_ring = oldest_in_ring(ring_, head_slot_);
   const std::int64_t in_ancient = ancient_.front_key();
   if (in_ring == kNoKey && in_ancient == kNoKey) return false;
   if (in_ancient <= in_ring) {
     push(ready_, in_ancient, ancient_.pop_front());
   } else {
-    push(ready_, in_ring, detach_from_ring(index_of(in_ring)));
+    // The slots before it are empty.
+    take_oldest_slots(static_cast<std::uint64_t>(in_ring - (head_slot_ - slot_mask_)) + 1,
+                      [this](std::int64_t slot, Bucket* bucket) { push(ready_, slot, bucket); });
   }
   ++stats_.detached_buckets;
   return true;
@@ -55,7 +54,7 @@ std::size_t Wheel::claim(std::span<WheelNode*> out, Instant dirtied_before) noex
     } while (claimed < wanted && !bucket->empty());
     if (bucket->empty()) pool_.give(ready_.pop_front());
   }
-  stats_.claimed += claimed;
+  claimed_ += claimed;
   note_hold(claimed);
   if (claimed != 0) find_oldest();
   return claimed;
@@ -63,9 +62,9 @@ std::size_t Wheel::claim(std::span<WheelNode*> out, Instant dirtied_before) noex
 
 void Wheel::requeue_front(WheelNode& node) noexcept {
   TW_ASSERT(!node.hook.is_linked(), "an element is inserted twice");
-  if (ring_ == nullptr) start(node.stamp);  // trimmed while the element was claimed
+  if (!ring_.has_slots()) start(node.stamp);  // trimmed while the element was claimed
   node.stamp = Instant{std::min(node.stamp.ns, last_ns_)};
-  ++stats_.inserts;
+  ++inserts_;
   file(ready_, node);
 }
 
@@ -73,7 +72,7 @@ void Wheel::requeue_front(WheelNode& node) noexcept {
 
 SyncSet* Wheel::open_set() {
   std::unique_ptr<SyncSet> set = std::move(spare_set_);
-  if (set == nullptr) set = std::make_unique<SyncSet>();
+  if (set == nullptr) set = std::make_unique<SyncSet>(ring_.slots());
   set->head_slot_ = head_slot_;
   set->clock_steps_ = stats_.clock_steps;
   ++stats_.sync_sets;
@@ -85,9 +84,9 @@ SyncSet* Wheel::take_all() {
   SyncSet* set = open_set();
   set->ready_.swap(ready_);
   set->ancient_.swap(ancient_);
-  if (ring_ != nullptr && ring_->any()) {
-    set->ring_ = std::move(ring_);
-    ring_ = spare_ring_ != nullptr ? std::move(spare_ring_) : std::make_unique<SlotRing>(options_.slots);
+  if (ring_.any()) {
+    ring_.hand_over_to(set->ring_);
+    ring_.set_slots(spare_slots_ != nullptr ? std::move(spare_slots_) : ring_.make_slots());
     current_ = nullptr;
   }
   return set;
@@ -97,7 +96,7 @@ std::size_t Wheel::claim_from(SyncSet& set, std::span<WheelNode*> out) noexcept 
   const std::size_t wanted = std::min(out.size(), kMaxClaim);
   std::size_t claimed = 0;
   while (claimed < wanted) {
-    const std::int64_t in_ring = oldest_in_ring(set.ring_.get(), set.head_slot_);
+    const std::int64_t in_ring = oldest_in_ring(set.ring_, set.head_slot_);
     const std::int64_t in_ready = set.ready_.front_key();
     const std::int64_t in_ancient = set.ancient_.front_key();
     const std::int64_t key = std::min({in_ring, in_ready, in_ancient});
@@ -105,7 +104,7 @@ std::size_t Wheel::claim_from(SyncSet& set, std::span<WheelNode*> out) noexcept 
     const Place place = key == in_ready ? Place::kReady : key == in_ancient ? Place::kAncient : Place::kRing;
     Bucket* bucket = place == Place::kReady     ? set.ready_.front()
                      : place == Place::kAncient ? set.ancient_.front()
-                                                : set.ring_->bucket(index_of(key));
+                                                : set.ring_.bucket(index_of(key));
     do {
       WheelNode& node = bucket->front();
       Bucket::unlink(node);
@@ -115,10 +114,10 @@ std::size_t Wheel::claim_from(SyncSet& set, std::span<WheelNode*> out) noexcept 
     switch (place) {
       case Place::kReady: pool_.give(set.ready_.pop_front()); break;
       case Place::kAncient: pool_.give(set.ancient_.pop_front()); break;
-      case Place::kRing: set.ring_->clear(index_of(key)); break;
+      case Place::kRing: set.ring_.clear(index_of(key)); break;
     }
   }
-  stats_.claimed += claimed;
+  claimed_ += claimed;
   note_hold(claimed);
   if (claimed != 0) find_oldest();
   return claimed;
@@ -126,9 +125,9 @@ std::size_t Wheel::claim_from(SyncSet& set, std::span<WheelNode*> out) noexcept 
 
 void Wheel::append(SyncSet& set, WheelNode& node) noexcept {
   TW_ASSERT(!node.hook.is_linked(), "an element is inserted twice");
-  if (ring_ == nullptr) start(node.stamp);  // trimmed while the element was claimed
+  if (!ring_.has_slots()) start(node.stamp);  // trimmed while the element was claimed
   node.stamp = Instant{std::min(node.stamp.ns, last_ns_)};
-  ++stats_.inserts;
+  ++inserts_;
   file(set.ready_, node);
 }
 
@@ -144,14 +143,12 @@ void Wheel::put_back(SyncSet* set) noexcept {
       push(ready_, key, queue->pop_front());
     }
   }
-  if (set->ring_ != nullptr) {
-    SlotRing& ring = *set->ring_;
-    const std::int64_t oldest = set->head_slot_ - options_.slots + 1;
-    for (std::uint32_t age = 0; age < options_.slots; ++age) {
+  if (SlotRing& ring = set->ring_; ring.has_slots()) {
+    const std::int64_t oldest = set->head_slot_ - slot_mask_;
+    for (std::uint32_t age = 0; age <= slot_mask_; ++age) {
       const std::uint32_t index = index_of(oldest + age);
-      Bucket* bucket = ring.bucket(index);
+      Bucket* bucket = std::exchange(ring.bucket(index), nullptr);
       if (bucket == nullptr) continue;
-      ring.bucket(index) = nullptr;
       if (ring.occupied(index)) {
         ring.clear(index);
         push(ready_, key_of(oldest + age), bucket);
@@ -159,8 +156,7 @@ void Wheel::put_back(SyncSet* set) noexcept {
         pool_.give(bucket);
       }
     }
-    if (spare_ring_ == nullptr) spare_ring_ = std::move(set->ring_);
-    set->ring_.reset();
+    spare_slots_ = ring.take_slots();
   }
   if (spare_set_ == nullptr) spare_set_ = std::move(*at);
   open_sets_.erase(at);
@@ -177,7 +173,7 @@ std::size_t Wheel::move_some(Wheel& to, std::span<WheelNode*> moved, Instant now
     Bucket* bucket = ready_.front();
     WheelNode& node = bucket->front();
     if (Bucket::unlink(node) != nullptr) pool_.give(ready_.pop_front());
-    ++stats_.removals;
+    ++removals_;
     to.insert_at(node, node.stamp, now);
     moved[count++] = &node;
   }
@@ -191,12 +187,12 @@ bool Wheel::trim() {
   if (listed() != 0 || !open_sets_.empty()) return false;
   current_ = nullptr;
   spare_set_.reset();
-  spare_ring_.reset();
-  if (ring_ != nullptr) {
-    for (std::uint32_t index = 0; index < options_.slots; ++index) {
-      if (Bucket* bucket = ring_->bucket(index); bucket != nullptr) pool_.give(bucket);
+  spare_slots_.reset();
+  if (ring_.has_slots()) {
+    for (std::uint32_t index = 0; index <= slot_mask_; ++index) {
+      if (Bucket* bucket = ring_.bucket(index); bucket != nullptr) pool_.give(bucket);
     }
-    ring_.reset();
+    ring_.take_slots().reset();
   }
   ready_.release_memory();
   ancient_.release_memory();
@@ -236,11 +232,11 @@ void Wheel::check_invariants() const {
   };
   check_queue(ready_);
   check_queue(ancient_);
-  if (ring_ != nullptr) check_ring(*ring_, head_slot_);
+  if (ring_.has_slots()) check_ring(ring_, head_slot_);
   for (const auto& set : open_sets_) {
     check_queue(set->ready_);
     check_queue(set->ancient_);
-    if (set->ring_ != nullptr) check_ring(*set->ring_, set->head_slot_);
+    if (set->ring_.has_slots()) check_ring(set->ring_, set->head_slot_);
   }
   TW_ASSERT(seen == listed(), "elements found differ from elements counted");
   TW_ASSERT(oldest == oldest_key_, "the oldest slot is wrong");

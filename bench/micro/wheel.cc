@@ -28,6 +28,7 @@ using Nodes = WheelElement<Element, &Element::node>;
 using FifoList = Bucket::List;  // the kernel's shape: one intrusive list in order of arrival
 
 constinit LockClass bench_class{"bench_fifo", LockRank::kNone};
+constinit LockClass bench_wheel_class{"bench_wheel", LockRank::kNone};
 
 std::vector<std::uint32_t> some_order(std::size_t n, bool shuffled) {
   std::vector<std::uint32_t> order(n);
@@ -172,17 +173,15 @@ class HandOver {
   HandOver(std::size_t n, std::uint32_t slots_in_all) : n_(n), slots_in_all_(slots_in_all), elements_(n) {}
 
   double wheel_us() {
-    ShardedWheel wheel{ShardedWheelOptions{.shards = kShards}};
-    Instant end;
+    ShardedWheel& wheel = *wheel_;
     for (std::size_t i = 0; i < n_; ++i) {
       const std::uint32_t place = static_cast<std::uint32_t>(i * slots_in_all_ / n_);  // slot by slot
       WheelShard& shard = wheel.shard(place % kShards);
-      const Instant now{static_cast<std::int64_t>(place / kShards) << 27};
       MutexLock lock(shard.lock);
-      shard.wheel.insert(elements_[i].node, now);
-      end = std::max(end, now);
+      shard.wheel.insert(elements_[i].node, Instant{(first_slot_ + place / kShards) << 27});
     }
-    const Instant now = end + WheelOptions{}.slot * 2;
+    first_slot_ += slots_in_all_ / kShards + 2;
+    const Instant now{first_slot_ << 27};
     const Stopwatch watch;
     const std::uint32_t detached = wheel.detach_expired(now - WheelOptions{}.slot, now);
     const double us = watch.ns() * 1e-3;
@@ -243,6 +242,9 @@ class HandOver {
   const std::uint32_t slots_in_all_;
   std::vector<Element> elements_;
   Mutex mutex_{bench_class};
+  std::unique_ptr<ShardedWheel> wheel_ =
+      std::make_unique<ShardedWheel>(ShardedWheelOptions{.shards = kShards, .lock_class = &bench_wheel_class});
+  std::int64_t first_slot_ = 0;
 };
 
 void hand_over_us(benchmark::State& state) {
