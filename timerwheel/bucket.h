@@ -92,8 +92,7 @@ class BucketPool {
     free_ = bucket;
     --in_use_;
   }
-  std::uint64_t in_use() const { return in_use_; }
-  std::uint64_t chunks() const { return chunks_.size(); }
+  std::uint64_t memory_bytes() const { return chunks_.size() * sizeof(Chunk); }
   // Frees every chunk. Only when no bucket is in use.
   void trim();
 

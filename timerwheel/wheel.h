@@ -141,6 +141,7 @@ class Wheel {
   Duration slot_width() const { return Duration{1LL << shift_}; }
   // Gives all memory back if nothing is listed and no set is open; true if so. For idle contexts.
   bool trim();
+  std::uint64_t memory_bytes() const;  // beside the wheel itself: rings, buckets, queues, sync sets
   void check_invariants() const;  // walks everything; for tests
   template <class Visit>
   void for_each(Visit visit) const;  // every element listed, in no order; for tests

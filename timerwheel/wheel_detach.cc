@@ -200,6 +200,20 @@ bool Wheel::trim() {
   return true;
 }
 
+std::uint64_t Wheel::memory_bytes() const {
+  const std::uint64_t slots_bytes = (std::uint64_t{slot_mask_} + 1) * sizeof(Bucket*);
+  std::uint64_t bytes = pool_.memory_bytes() + ready_.memory_bytes() + ancient_.memory_bytes();
+  if (ring_.has_slots()) bytes += slots_bytes;
+  if (spare_slots_ != nullptr) bytes += slots_bytes;
+  const auto add_set = [&](const SyncSet& set) {
+    bytes += sizeof(SyncSet) + set.ready_.memory_bytes() + set.ancient_.memory_bytes();
+    if (set.ring_.has_slots()) bytes += slots_bytes;
+  };
+  if (spare_set_ != nullptr) add_set(*spare_set_);
+  for (const auto& set : open_sets_) add_set(*set);
+  return bytes;
+}
+
 void Wheel::check_invariants() const {
   std::uint64_t seen = 0;
   std::int64_t oldest = kNoKey;
