@@ -6,6 +6,7 @@
 //            is not zero. An empty bucket may stay in its slot for reuse.
 // Layout:    the bitmap lies in the object (8 words of 512 slots: one line), the pointers in an array of its
 //            own that changes hands by pointer; the words are copied then.
+#pragma once
 #include <array>
 #include <bit>
 #include <cstdint>
