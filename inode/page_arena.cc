@@ -60,7 +60,12 @@ Page* PageArena::Chain::pop() {
 }
 
 PageArena::PageArena(MemoryBudget& budget, const PageArenaOptions& options)
-    : budget_(budget), options_(options), depot_mutex_(depot_class) {}
+    : budget_(budget),
+      options_(options),
+      // At a small limit one chunk would be a large part of it, and others would find nothing meanwhile.
+      chunk_pages_(static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+          budget.limit_bytes() / kChargedPerPage / 64, kMagazinePages, kChunkPages))),
+      depot_mutex_(depot_class) {}
 
 Result<std::unique_ptr<PageArena>> PageArena::make(MemoryBudget& budget, const PageArenaOptions& options) {
   std::unique_ptr<PageArena> arena(new PageArena(budget, options));
@@ -182,7 +187,7 @@ void PageArena::free(Page& page) {
 PageArena::Chain PageArena::refill(const Magazine& own) {
   Chain chain = depot_pop();
   if (chain.count == 0) {
-    chain = populate_untouched(kChunkPages);
+    chain = populate_untouched(chunk_pages_);
     keep_one_magazine(chain);
   }
   if (chain.count == 0) chain = populate_dry(kMagazinePages);

@@ -44,7 +44,7 @@ class PageArena {
  public:
   static constexpr std::uint32_t kMagazines = 16;       // picked by thread
   static constexpr std::uint32_t kMagazinePages = 32;
-  static constexpr std::uint32_t kChunkPages = 512;     // one huge page: about 0.2 ms to populate
+  static constexpr std::uint32_t kChunkPages = 512;     // one huge page: 0.2 to 1 ms to populate
   static constexpr std::uint64_t kChargedPerPage = kPageBytes + sizeof(Page);
 
   static Result<std::unique_ptr<PageArena>> make(MemoryBudget& budget, const PageArenaOptions& options);
@@ -101,6 +101,7 @@ class PageArena {
 
   MemoryBudget& budget_;
   const PageArenaOptions options_;
+  const std::uint32_t chunk_pages_;
   std::uint64_t max_pages_ = 0;
   std::byte* memory_ = nullptr;  // aligned to a huge page
   Page* pages_ = nullptr;

@@ -34,7 +34,7 @@ TEST(PageArena, HandsOutDistinctAlignedPages) {
 }
 
 TEST(PageArena, UsesFreedPagesAgainBeforeItTouchesNewOnes) {
-  MemoryBudget budget(64ULL << 20, 0);
+  MemoryBudget budget(256ULL << 20, 0);
   auto arena = arena_of(budget, 16ULL << 20);
   std::vector<Page*> pages;
   for (int i = 0; i < 1000; ++i) pages.push_back(arena->allocate());
@@ -148,6 +148,7 @@ TEST(PageArena, ManyThreadsShareTheLastPages) {
   constexpr int kPages = 600;
   MemoryBudget budget(kPages * PageArena::kChargedPerPage, 0);
   auto arena = arena_of(budget, 8ULL << 20);
+  EXPECT_EQ(arena->populate_ahead(kPages * kPageBytes), kPages * kPageBytes);
   std::vector<Thread> threads;
   ShardedCounter failed;
   for (int t = 0; t < kThreads; ++t) {
