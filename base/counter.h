@@ -1,7 +1,9 @@
 // base/counter.h: counters that many threads add to.
 // Threads:   all methods are thread-safe. add() touches one of kShards lines, picked by CPU and thread.
 // Units:     whatever is added; signed, so that it may pass through below zero between shards.
-// Invariant: sum() is exact when nobody adds; read() differs from it by at most error_bound().
+// Invariant: sum() is exact when nobody adds; read() then differs from it by at most error_bound(). While
+//            threads are inside add() each may carry one more batch from its shard to the shared word:
+//            where a limit must hold at every moment, a counter is the wrong tool (base/memory_budget.h).
 #pragma once
 #include <array>
 #include <cstdint>
