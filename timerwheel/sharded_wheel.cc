@@ -108,15 +108,15 @@ bool ShardedWheel::detach_oldest() {
 // ---- sync ----
 
 void ShardedWheel::take_all(SyncCut& cut) {
+  // Each lock is taken, whatever the hint says: it says "empty" already while a flusher that has claimed the
+  // last element still holds the lock and has not yet noted where the element went. After its hold the caller
+  // finds the element there.
   const std::uint32_t count = shards();
-  for (std::uint32_t id = 0; id < count; ++id) {
-    if (shard(id).hint.oldest() != Instant::max()) shard(id).prefetch();
-  }
+  for (std::uint32_t id = 0; id < count; ++id) shard(id).prefetch();
   for (std::uint32_t id = 0; id < count; ++id) {
     WheelShard& visited = shard(id);
-    if (visited.hint.oldest() == Instant::max()) continue;
     MutexLock lock(visited.lock);
-    cut.sets_[id] = visited.wheel.take_all();
+    if (visited.wheel.listed() != 0) cut.sets_[id] = visited.wheel.take_all();
   }
 }
 
