@@ -1,4 +1,4 @@
-// writeback/byte_counts.h: dirty and writeback bytes and dirty objects, of an engine or of one context.
+// writeback/byte_counts.h: dirty and writeback bytes, of an engine or of one context, and its dirty objects.
 // Threads:   all methods from any thread; an add touches one line, picked by thread.
 // Units:     bytes, objects.
 // Invariant: the sums are exact when nothing moves; total includes writeback.
@@ -24,10 +24,11 @@ class ByteCounts {
   std::uint64_t total() const { return sum(&Shard::total); }
   std::uint64_t writeback() const { return sum(&Shard::writeback); }
   std::uint64_t objects() const { return sum(&Shard::objects); }
-  // Writeback is read first: bytes that move on meanwhile are then counted as dirty, never lost.
+  // Writeback is read last: what is cleaned meanwhile is then counted as dirty, never taken off twice. What
+  // becomes dirty and goes under writeback meanwhile is; but who made it dirty looks after us.
   std::uint64_t dirty() const {
-    const std::uint64_t under_writeback = writeback();
     const std::uint64_t all = total();
+    const std::uint64_t under_writeback = writeback();
     return all > under_writeback ? all - under_writeback : 0;
   }
   bool all_zero() const {

@@ -42,8 +42,7 @@ struct SyncRun {
   std::uint64_t sequence = 0;   // batches before this were active when the selection was made
   std::uint64_t came_back = 0;  // ends of batches that held something dirty since t0
   bool waiting = false;         // nothing to claim until a batch ends
-  bool progress = false;        // since the last pass that met only busy objects
-  std::uint32_t busy_passes = 0;
+  std::uint32_t busy_passes = 0;  // in a row, that met only busy objects
   Instant retry_at = Instant::max();  // not before this, after such a pass
   Flusher* flusher = nullptr;
   std::unique_ptr<Selection> selection;  // the flusher's

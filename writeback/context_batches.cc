@@ -1,6 +1,7 @@
 // The way of a batch: begin, settle, submit, finish; for flushers and for fsync.
 #include <algorithm>
 
+#include "base/trace.h"
 #include "writeback/context.h"
 #include "writeback/driver.h"
 #include "writeback/flusher.h"
@@ -47,6 +48,8 @@ void WritebackContext::submit_batch(Batch& batch, Instant now) {
   for (WriteSlot& slot : batch.slots_) {
     slot.outcome = WriteOutcome::kPending;
     list_->begin_write(slot);
+    TW_TRACE(writeback_single_inode_start, reinterpret_cast<std::uintptr_t>(slot.object), slot.classes,
+             static_cast<std::uint64_t>(slot.stamp.ns));
     oldest = std::min(oldest, slot.stamp);
   }
   if (oldest <= now) raise_to(oldest_age_max_ns_, (now - oldest).ns);
@@ -54,6 +57,7 @@ void WritebackContext::submit_batch(Batch& batch, Instant now) {
   counts_.add_writeback(overhead);
   engine_.counts_.add_writeback(overhead);
   settle_batch(batch, oldest);
+  TW_TRACE(writeback_start, id_, static_cast<std::uint64_t>(batch.kind_), batch.slots_.size());
   target_.write_batch(batch);
 }
 
@@ -83,6 +87,8 @@ void WritebackContext::finish_batch(Batch& batch, Instant now) {
   bool came_back = false;
   for (WriteSlot& slot : batch.slots_) {
     const DirtyObject* object = slot.object;
+    TW_TRACE(writeback_single_inode, reinterpret_cast<std::uintptr_t>(object),
+             static_cast<std::uint64_t>(slot.outcome), slot.bytes);
     const DirtyList::EndWrite ended = list_->end_write(slot, batch.kind_, now);
     if (ended.clean) {
       engine_.object_cleaned(*this, true);
@@ -94,6 +100,7 @@ void WritebackContext::finish_batch(Batch& batch, Instant now) {
     }
     if (ended.waiters) wake(object);
   }
+  TW_TRACE(writeback_written, id_, batch.slots_.size(), batch.io.bytes);
   objects_written_.fetch_add(batch.slots_.size(), std::memory_order_relaxed);
   pages_.fetch_add(batch.io.pages, std::memory_order_relaxed);
   io_bytes_.fetch_add(batch.io.bytes, std::memory_order_relaxed);

@@ -1,6 +1,7 @@
 // Sync of everything dirty at a moment, and fsync of one object.
 #include <algorithm>
 
+#include "base/trace.h"
 #include "writeback/context.h"
 #include "writeback/driver.h"
 #include "writeback/flusher.h"
@@ -176,6 +177,7 @@ void WritebackContext::sync_found_nothing(Flusher& flusher, std::uint64_t came_b
   for (std::size_t i = 0; i < active_.size(); ++i) {
     if (active_[i] && matters_to_sync(*batch_table_[i])) {
       run.waiting = true;
+      TW_TRACE(writeback_wait, id_, static_cast<std::uint64_t>(run.t0.ns), batch_table_[i]->sequence_);
       return;
     }
   }

@@ -12,17 +12,17 @@ bool DirtyAllowance::raise(std::int64_t least, std::int64_t wanted, std::int64_t
   }
 }
 
-DirtyAllowance::Took DirtyAllowance::take(std::uint64_t bytes) {
+bool DirtyAllowance::take(std::uint64_t bytes) {
   const auto need = static_cast<std::int64_t>(bytes);
   Atomic<std::int64_t>& credit = local_credit();
   std::int64_t have = credit.load(std::memory_order_seq_cst);
   while (have >= need) {
-    if (credit.compare_exchange(have, have - need, std::memory_order_seq_cst)) return Took::kFromCredit;
+    if (credit.compare_exchange(have, have - need, std::memory_order_seq_cst)) return true;
   }
   std::int64_t got = 0;
-  if (!raise(need, need + chunk_, got)) return Took::kNo;
+  if (!raise(need, need + chunk_, got)) return false;
   if (got > need) credit.fetch_add(got - need, std::memory_order_seq_cst);
-  return Took::kFromShared;
+  return true;
 }
 
 std::int64_t DirtyAllowance::gather_credit() {
@@ -47,20 +47,16 @@ void DirtyAllowance::take_over(std::uint64_t bytes) {
   charged_.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_seq_cst);
 }
 
-bool DirtyAllowance::give_back(std::uint64_t bytes) {
+void DirtyAllowance::give_back(std::uint64_t bytes) {
   const auto n = static_cast<std::int64_t>(bytes);
   if (n >= chunk_) {
     charged_.fetch_sub(n, std::memory_order_seq_cst);
-    return true;
+    return;
   }
-  if (local_credit().fetch_add(n, std::memory_order_seq_cst) + n <= 2 * chunk_) return false;
-  return_credit();
-  return true;
-}
-
-void DirtyAllowance::return_credit() {
-  const std::int64_t credit = local_credit().exchange(0, std::memory_order_seq_cst);
-  if (credit != 0) charged_.fetch_sub(credit, std::memory_order_seq_cst);
+  Atomic<std::int64_t>& credit = local_credit();
+  if (credit.fetch_add(n, std::memory_order_seq_cst) + n <= 2 * chunk_) return;
+  const std::int64_t all = credit.exchange(0, std::memory_order_seq_cst);
+  if (all != 0) charged_.fetch_sub(all, std::memory_order_seq_cst);
 }
 
 std::uint64_t DirtyAllowance::in_use() const {

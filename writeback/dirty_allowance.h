@@ -26,22 +26,14 @@ class DirtyAllowance {
   DirtyAllowance(std::uint64_t limit_bytes, std::uint64_t chunk_bytes)
       : limit_(static_cast<std::int64_t>(limit_bytes)), chunk_(static_cast<std::int64_t>(chunk_bytes)) {}
 
-  enum class Took : std::uint8_t {
-    kNo,
-    kFromCredit,
-    kFromShared,  // the shared word was raised: time to look at thresholds
-  };
   // From this shard's credit or the shared word; leaves the credit of other shards alone.
-  Took take(std::uint64_t bytes);
+  bool take(std::uint64_t bytes);
   // Also gathers every shard's credit: false only if the limit does not allow it (or another thread is
   // carrying credit at this moment, which it gives back and then looks for waiters).
   bool take_thoroughly(std::uint64_t bytes);
   // Whatever the limit says: for dirt that can't be refused.
   void take_over(std::uint64_t bytes);
-  // True: the shared word was lowered.
-  bool give_back(std::uint64_t bytes);
-  // Moves the caller's shard credit to the shared word.
-  void return_credit();
+  void give_back(std::uint64_t bytes);
 
   std::uint64_t limit_bytes() const { return static_cast<std::uint64_t>(limit_); }
   // At most this much is in use; within credit_bound() of it. One load.

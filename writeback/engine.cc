@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/trace.h"
 #include "writeback/context.h"
 #include "writeback/driver.h"
 #include "writeback/flusher.h"
@@ -138,6 +139,8 @@ bool WritebackEngine::mark_dirty_slow(DirtyObject& object, std::uint32_t classes
   if (counted) charge_object(*context, grant);
   const bool became_listed = context->list().mark_dirty(object, classes, now);
   if (became_listed) {
+    TW_TRACE(writeback_dirty_inode, reinterpret_cast<std::uintptr_t>(&object), classes,
+             static_cast<std::uint64_t>(now.ns));
     if (!counted) charge_object(*context, grant);  // it was cleaned in between
     context->note_listed();
   } else if (counted) {
@@ -165,13 +168,13 @@ void WritebackEngine::object_cleaned(WritebackContext& context, bool was_writing
     counts_.add_writeback(-overhead);
   }
   context.counts_.add(-overhead, -1);
-  counts_.add(-overhead, -1);
+  counts_.add(-overhead, 0);
   give_back(options_.object_overhead_bytes);
 }
 
 void WritebackEngine::count_dirty(WritebackContext& context, std::uint64_t bytes, std::int64_t objects) {
   context.counts_.add(static_cast<std::int64_t>(bytes), objects);
-  counts_.add(static_cast<std::int64_t>(bytes), objects);
+  counts_.add(static_cast<std::int64_t>(bytes), 0);
   // charged() never lags behind what has been counted, so a threshold passed is noticed by who passes it.
   const bool watched = background_armed_.load(std::memory_order_seq_cst) != 0 &&
                        background_passed_ns_.load(std::memory_order_relaxed) != INT64_MAX;

@@ -1,6 +1,7 @@
 // Thresholds, and writers that wait.
 #include <algorithm>
 
+#include "base/trace.h"
 #include "writeback/context.h"
 #include "writeback/driver.h"
 #include "writeback/engine.h"
@@ -112,7 +113,8 @@ void WritebackEngine::serve_waiters() {
 // ---- asking ----
 
 std::uint64_t WritebackEngine::piece_bytes(std::uint64_t bytes) const {
-  return std::min(bytes + options_.object_overhead_bytes, limits_.dirty_limit_bytes / 2);
+  return std::min(std::min(bytes, limits_.dirty_limit_bytes) + options_.object_overhead_bytes,
+                  limits_.dirty_limit_bytes / 2);
 }
 
 ThrottleInputs WritebackEngine::throttle_inputs(const WritebackContext& context, std::uint64_t request_bytes) const {
@@ -131,7 +133,7 @@ ThrottleInputs WritebackEngine::throttle_inputs(const WritebackContext& context,
 Result<DirtyGrant> WritebackEngine::balance_dirty_pages(WritebackContext& context, std::uint64_t bytes) {
   const std::uint64_t need = piece_bytes(bytes);
   if (waiting_.load(std::memory_order_seq_cst) == 0 && allowance_.charged() + need <= free_run_bytes_ &&
-      !stopping() && allowance_.take(need) != DirtyAllowance::Took::kNo) {
+      !stopping() && allowance_.take(need)) {
     return make_grant(context, need, {});
   }
   return balance_slow(context, bytes);
@@ -181,6 +183,7 @@ bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t byt
 
 Result<DirtyGrant> WritebackEngine::finish_balance(WritebackContext& context, ThrottleWaiter& waiter) {
   const Duration paused = clock_->now() - waiter.since;
+  TW_TRACE(balance_dirty_pages, context.id(), counts_.total(), static_cast<std::uint64_t>(paused.ns));
   if (waiter.queued) {
     waiter.queued = false;
     throttled_.fetch_sub(1, std::memory_order_relaxed);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/trace.h"
 #include "writeback/context.h"
 #include "writeback/driver.h"
 #include "writeback/engine.h"
@@ -120,6 +121,7 @@ bool Flusher::write_batch_of(WorkKind kind, Instant now) {
     if (selection_ == nullptr) {
       if (kind == WorkKind::kPeriodic) schedule_.began_periodic(now);
       selection_ = context_.list_->select(request(kind, now));
+      TW_TRACE(writeback_queue, context_.id(), static_cast<std::uint64_t>(kind), engine_.dirty_bytes());
       selection_kind_ = kind;
       selection_found_ = false;
       context_.works_.fetch_add(1, std::memory_order_relaxed);
@@ -156,6 +158,8 @@ bool Flusher::write_batch_of(WorkKind kind, Instant now) {
   }
 
   selection_found_ = selection_found_ || kind != WorkKind::kSync;
+  TW_TRACE(writeback_queue_io, context_.id(), static_cast<std::uint64_t>(request(kind, now).dirtied_before.ns),
+           batch.slots_.size());
   std::sort(batch.slots_.begin(), batch.slots_.end(),
             [](const WriteSlot& a, const WriteSlot& b) { return a.sort_key < b.sort_key; });
   const std::uint64_t bytes = batch.bytes_;

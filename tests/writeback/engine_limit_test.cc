@@ -168,8 +168,7 @@ TEST(EngineLimitExact, AllowanceNeverExceedsItsLimit) {
       Rng rng(static_cast<std::uint64_t>(t) + 3);
       for (int i = 0; i < 20'000; ++i) {
         const std::uint64_t n = 1 + rng.below(12'000);
-        const bool took = rng.chance(3) ? allowance.take_thoroughly(n)
-                                        : allowance.take(n) != DirtyAllowance::Took::kNo;
+        const bool took = rng.chance(3) ? allowance.take_thoroughly(n) : allowance.take(n);
         if (!took) {
           refused.fetch_add(1, std::memory_order_relaxed);
           yield_thread();
