@@ -119,7 +119,6 @@ void WritebackEngine::stop() {
     waiter->wake(*waiter);
   }
   waiters_tail_ = nullptr;
-  head_need_bytes_.store(0, std::memory_order_seq_cst);
   stopped_.notify_all();
   throttle_lock_.unlock();
   for (std::uint32_t i = 0; i < contexts_added_; ++i) {

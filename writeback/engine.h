@@ -11,8 +11,9 @@
 // Errors:    kShutDown once stop() has begun; a target's errors as they came.
 // Invariant: (1) dirty + writeback + granted bytes never exceed dirty_bytes, account_dirtied() without a
 //            grant aside; (2) a writer that waits implies a flusher that is armed and has something to
-//            write, or I/O in flight, or a retry that is due later; (3) every counter is 0 when nothing is
-//            dirty and no grant is held.
+//            write, or I/O in flight, or a grant in use, or a retry that is due later: neither a request
+//            nor the background threshold is more than half of the limit, so what makes it wait is more
+//            than the threshold; (3) every counter is 0 when nothing is dirty and no grant is held.
 //
 //   writer:   grant = engine.balance_dirty_pages(context, bytes)      may wait; before anything is locked
 //             ... copy data, tag pages dirty ...
@@ -205,8 +206,8 @@ class WritebackEngine {
   const EngineOptions& options() const { return options_; }
   const Clock& clock() const { return *clock_; }
   Driver& driver() { return *driver_; }
-  // How much of the dirty data background work should write now: what lies above the threshold, or what a
-  // waiting writer needs.
+  // How much of the dirty data background work should write now: what lies above the threshold and no
+  // flusher has claimed yet.
   std::uint64_t background_excess_bytes() const;
 
  private:
@@ -250,8 +251,6 @@ class WritebackEngine {
   CondVar stopped_;  // for those who sleep a policy's pause
   // seq_cst: a waiter counts itself and then gathers credit; a giver gives and then looks here.
   Atomic<std::uint32_t> waiting_{0};
-  // What the writer at the head needs; 0 when none waits. Stored under throttle_lock_.
-  Atomic<std::uint64_t> head_need_bytes_{0};
   Atomic<std::uint32_t> throttled_{0};
   Atomic<std::uint64_t> throttle_pauses_{0};
   Atomic<std::uint64_t> throttle_ns_{0};

@@ -47,12 +47,9 @@ DirtyGrant WritebackEngine::make_grant(WritebackContext& context, std::uint64_t 
 // ---- background ----
 
 std::uint64_t WritebackEngine::background_excess_bytes() const {
-  std::uint64_t goal = limits_.background_bytes;
-  // A writer that waits needs room whatever the threshold: what is above this must be on its way.
-  const std::uint64_t need = head_need_bytes_.load(std::memory_order_seq_cst);
-  if (need != 0) goal = std::min(goal, limits_.dirty_limit_bytes - need);
   const std::int64_t claimed = background_claimed_.load(std::memory_order_seq_cst);
-  const std::int64_t excess = static_cast<std::int64_t>(counts_.dirty()) - claimed - static_cast<std::int64_t>(goal);
+  const std::int64_t excess = static_cast<std::int64_t>(counts_.dirty()) - claimed -
+                              static_cast<std::int64_t>(limits_.background_bytes);
   return excess > 0 ? static_cast<std::uint64_t>(excess) : 0;
 }
 
@@ -95,19 +92,15 @@ void WritebackEngine::give_back(std::uint64_t bytes) {
 
 // First come, first served: a large request is not starved by small ones.
 void WritebackEngine::serve_waiters() {
-  throttle_lock_.lock();
+  MutexLock guard(throttle_lock_);
   while (waiters_head_ != nullptr && allowance_.take_thoroughly(waiters_head_->need_bytes)) {
     ThrottleWaiter* waiter = waiters_head_;
     waiters_head_ = waiter->next;
     if (waiters_head_ == nullptr) waiters_tail_ = nullptr;
-    head_need_bytes_.store(waiters_head_ != nullptr ? waiters_head_->need_bytes : 0, std::memory_order_seq_cst);
     waiting_.fetch_sub(1, std::memory_order_seq_cst);
     waiter->state = ThrottleWaiter::State::kGranted;
     waiter->wake(*waiter);
   }
-  throttle_lock_.unlock();
-  // The next one may need more than the flushers have been reckoning with.
-  look_at_background();
 }
 
 // ---- asking ----
@@ -168,7 +161,6 @@ bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t byt
     waiter.queued = true;
     if (waiters_head_ == nullptr) {
       waiters_head_ = &waiter;
-      head_need_bytes_.store(waiter.need_bytes, std::memory_order_seq_cst);
     } else {
       waiters_tail_->next = &waiter;
     }

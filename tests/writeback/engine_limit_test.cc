@@ -256,8 +256,8 @@ TEST(EngineLimitExact, WritersAreServedInTurnAndLargeRequestsAreNotStarved) {
   EXPECT_EQ(rig.engine->throttled_threads(), 0U);
 }
 
-// The request is larger than what is left above the threshold: background work alone would stop too early.
-TEST(EngineLimitExact, AWaitingWriterLowersTheGoalOfBackgroundWork) {
+// All that is dirty lies below the background threshold, and the request is the largest there is.
+TEST(EngineLimitExact, TheLargestRequestIsAdmittedThoughNothingIsPeriodic) {
   EngineOptions o = small_options();
   o.dirty_bytes = 1 << 20;
   o.background_bytes = 512 << 10;
@@ -268,7 +268,7 @@ TEST(EngineLimitExact, AWaitingWriterLowersTheGoalOfBackgroundWork) {
   FakeObject& large = rig.make();
   rig.dirty(large, (512 << 10) - 1024);
   FakeObject& another = rig.make();
-  rig.dirty(another, (512 << 10) - 1024);  // would wait for ever
+  rig.dirty(another, (512 << 10) - 1024);
   EXPECT_LE(rig.engine->dirty_and_writeback_bytes(), o.dirty_bytes);
 }
 

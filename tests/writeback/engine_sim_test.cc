@@ -205,6 +205,27 @@ SIM_TEST(EngineSim, SyncCoversWhatWasDirtyBeforeIt) {
   SIM_CHECK(rig.context->counts().all_zero());
 }
 
+// A batch of another flusher may put something back at any moment between the sync's looks.
+SIM_TEST_WITH(EngineSim, SyncMissesNothingThatComesBack, (sim::Options{.schedules = 400})) {
+  EngineOptions o = sim_options();
+  o.background_bytes = 0;
+  o.flushers = 2;
+  o.batches_in_flight = 1;
+  SimRig rig(o);
+  rig.target.decide = [](FakeObject&, WriteSlot& slot) {
+    return slot.bytes > 1 ? WriteOutcome::kPartial : WriteOutcome::kWritten;  // halves it each time
+  };
+  FakeObject object;
+  object.set_context(rig.context->id());
+  for (int round = 0; round < 3; ++round) {
+    SIM_CHECK(rig.dirty(object, 64));
+    if (round != 0) sleep_for(milliseconds(10));  // background work begins about now
+    SIM_CHECK(rig.engine->sync(*rig.context).has_value());
+    SIM_CHECK(object.dirty_bytes.load(std::memory_order_seq_cst) == 0);
+    SIM_CHECK(object.state().clean());
+  }
+}
+
 // Memory is freed as soon as cancel() has returned.
 SIM_TEST(EngineSim, CancelledObjectsCanBeFreedWhileWritebackGoesOn) {
   EngineOptions o = sim_options();
