@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/log.h"
 #include "fs/block/file_device.h"
 #include "fs/block/file_ring.h"
 
@@ -120,6 +121,10 @@ Result<std::unique_ptr<FileDevice>> FileDevice::open(const FileDeviceOptions& op
     if (direct && !direct_works(fd.get())) {
       ::fcntl(fd.get(), F_SETFL, now);
       direct = false;
+    }
+    if (!direct) {
+      log_warning(options.path, "O_DIRECT does not work here: writes go through the host's page cache, and "
+                                "figures include it");
     }
   }
   std::unique_ptr<FileDevice> device(new FileDevice(options, fd.release(), size, direct, created));
