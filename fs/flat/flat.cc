@@ -1,1 +1,0 @@
-#include "fs/block/block_device.h"
