@@ -1,15 +1,18 @@
-// Requests under way; opening and closing is in file_open.cc.
+// The ring and requests under way; finding and opening the file is in file_open.cc.
 #include "fs/block/file_device.h"
+
+#include <liburing.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <new>
 
-#include "fs/block/file_ring.h"
-
 namespace tidewheel {
 
 namespace {
+
+LockClass file_class("file-device", LockRank::kDevice);
 
 // A piece that the kernel puts off (EINTR, EAGAIN) goes out again so many times before it is an error.
 constexpr std::uint32_t kMaxPutOff = 64;
@@ -19,6 +22,51 @@ static_assert(sizeof(IoSegment) == sizeof(iovec) && offsetof(IoSegment, data) ==
               offsetof(IoSegment, len_bytes) == offsetof(iovec, iov_len));
 
 }  // namespace
+
+// The submission side is under lock_, the completion side belongs to the completion thread.
+struct FileDevice::Ring {
+  io_uring uring = {};
+  bool made = false;
+  ~Ring() {
+    if (made) io_uring_queue_exit(&uring);
+  }
+};
+
+FileDevice::FileDevice(const FileDeviceOptions& options, int fd, std::uint64_t size_bytes, bool direct,
+                       bool created)
+    : options_(options),
+      fd_(fd),
+      size_bytes_(size_bytes),
+      direct_(direct),
+      created_(created),
+      lock_(file_class),
+      ring_(std::make_unique<Ring>()) {}
+
+Result<void> FileDevice::start() {
+  // The completion ring is twice as large, and no more than queue_depth are in flight: it cannot overflow.
+  const int rc = io_uring_queue_init(options_.queue_depth, &ring_->uring, 0);
+  if (rc < 0) return TW_FAIL_WITH(kUnsupported, -rc);
+  ring_->made = true;
+  completion_thread_ = Thread("tw-dev-done", [this] { run_completions(); });
+  return {};
+}
+
+FileDevice::~FileDevice() {
+  if (completion_thread_.joinable()) {
+    {
+      MutexLock lock(lock_);
+      TW_ASSERT(in_flight_ == 0, "a device ends with requests in flight");
+      io_uring_sqe* sqe = io_uring_get_sqe(&ring_->uring);
+      TW_ASSERT(sqe != nullptr, "the submission ring is full");
+      io_uring_prep_nop(sqe);
+      io_uring_sqe_set_data(sqe, nullptr);
+      enter_locked();
+    }
+    completion_thread_.join();
+  }
+  ring_.reset();
+  ::close(fd_);
+}
 
 // Lives in IoRequest::device_private from submit() to completion; under lock_.
 struct FileDevice::Progress {

@@ -1,4 +1,4 @@
-// Opening, growing and closing of a FileDevice.
+// Opening and growing of a FileDevice.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/file.h>
@@ -12,13 +12,10 @@
 
 #include "base/log.h"
 #include "fs/block/file_device.h"
-#include "fs/block/file_ring.h"
 
 namespace tidewheel {
 
 namespace {
-
-LockClass file_class("file-device", LockRank::kDevice);
 
 Unexpected fail_errno(int error_number) {
   const Reason reason = reason_of_errno(error_number);
@@ -131,42 +128,6 @@ Result<std::unique_ptr<FileDevice>> FileDevice::open(const FileDeviceOptions& op
   TW_TRY(device->start());
   unmake.armed = false;
   return device;
-}
-
-FileDevice::FileDevice(const FileDeviceOptions& options, int fd, std::uint64_t size_bytes, bool direct,
-                       bool created)
-    : options_(options),
-      fd_(fd),
-      size_bytes_(size_bytes),
-      direct_(direct),
-      created_(created),
-      lock_(file_class),
-      ring_(std::make_unique<Ring>()) {}
-
-Result<void> FileDevice::start() {
-  // The completion ring is twice as large, and no more than queue_depth are in flight: it cannot overflow.
-  const int rc = io_uring_queue_init(options_.queue_depth, &ring_->uring, 0);
-  if (rc < 0) return TW_FAIL_WITH(kUnsupported, -rc);
-  ring_->made = true;
-  completion_thread_ = Thread("tw-dev-done", [this] { run_completions(); });
-  return {};
-}
-
-FileDevice::~FileDevice() {
-  if (completion_thread_.joinable()) {
-    {
-      MutexLock lock(lock_);
-      TW_ASSERT(in_flight_ == 0, "a device ends with requests in flight");
-      io_uring_sqe* sqe = io_uring_get_sqe(&ring_->uring);
-      TW_ASSERT(sqe != nullptr, "the submission ring is full");
-      io_uring_prep_nop(sqe);
-      io_uring_sqe_set_data(sqe, nullptr);
-      enter_locked();
-    }
-    completion_thread_.join();
-  }
-  ring_.reset();
-  ::close(fd_);
 }
 
 Result<void> FileDevice::grow(std::uint64_t size) {
