@@ -7,6 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "tests/writeback/list_rig.h"
@@ -384,7 +387,7 @@ struct Row {
 constexpr bool Y = true;
 constexpr bool n = false;
 constexpr std::array kDesigns = {"timer-wheel", "single-list", "tagged-list", "syncer-slots", "parallel-lists"};
-// docs/dirty-lists.md prints this table; ConformanceTable.DocumentationAgrees compares.
+// docs/dirty-lists.md prints this table; IsWhatTheDocumentationPrints compares.
 constexpr std::array kTable = {
     Row{"P1", "AgeSurvivesASkip", age_survives_a_skip, {Y, n, Y, Y, n}},
     Row{"P1", "AgeSurvivesASlowFlusher", age_survives_a_slow_flusher, {Y, Y, Y, n, Y}},
@@ -429,6 +432,20 @@ INSTANTIATE_TEST_SUITE_P(Table, DirtyListConformance,
                            return std::string(kTable[std::get<0>(test.param)].scenario) + "On" +
                                   design_test_name(kDesigns[std::get<1>(test.param)]);
                          });
+
+TEST(ConformanceTable, IsWhatTheDocumentationPrints) {
+  std::ifstream file(std::string(TW_SOURCE_DIR) + "/docs/dirty-lists.md");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string table = "| property | scenario |";
+  for (const char* design : kDesigns) table += std::string(" ") + design + " |";
+  table += "\n|---|---|---|---|---|---|---|\n";
+  for (const Row& row : kTable) {
+    table += std::string("| ") + row.property + " | " + row.scenario + " |";
+    for (const bool keeps : row.expected) table += keeps ? " keeps |" : " **breaks** |";
+    table += "\n";
+  }
+  EXPECT_NE(text.find(table), std::string::npos) << "docs/dirty-lists.md should contain:\n" << table;
+}
 
 TEST(ConformanceTable, CoversEveryDesign) {
   const std::set<std::string> named(kDesigns.begin(), kDesigns.end());

@@ -4,8 +4,7 @@
 // Locks:     ListShard::lock. queue_io() moves everything that expired, one by one, in one hold; a flusher
 //            then takes one object per hold.
 // Invariant: b_dirty is sorted by stamp, youngest at the front; b_io and b_more_io are consumed from the back.
-// Source:    the public descriptions of Linux's writeback lists (features 1-4, 21, 22, 26-28 of the field's
-//            table in docs/dirty-lists.md).
+// Source:    the public descriptions of Linux's writeback lists; docs/dirty-lists.md#single-list.
 //
 //   mark_dirty --> b_dirty --queue_io (expired)--> b_io --claim--> batch
 //                    ^                               ^                | written and redirtied: redirty_tail

@@ -105,6 +105,7 @@ class TimerWheelList final : public DirtyListBase {
 // As the wheel does it: a clock that was set back starts again from its new reading, a reading that is merely
 // late doesn't.
 Instant TimerWheelList::stamp_locked(ListShard& shard, Instant now) {
+  shard.lock.assert_held();
   const bool set_back = now < shard.last && static_cast<std::uint64_t>(shard.last.ns) -
                                                     static_cast<std::uint64_t>(now.ns) >
                                                 static_cast<std::uint64_t>(late_reading_ns_);
