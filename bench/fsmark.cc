@@ -8,6 +8,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "bench/flat_target.h"
 #include "bench/fsmark_text.h"
 #include "bench/interrupt.h"
 #include "bench/json_report.h"
@@ -111,13 +112,17 @@ int run_fsmark(const FsmarkOptions& options) {
   watch.interval_csv = csv;
   watch.progress = isatty(STDERR_FILENO) == 1;
   RunResult result = run_workload(options, target, watch);
-  if (const Result<void> ended = target.shut_down(); !ended) {
+  const Result<bool> ended = target.shut_down();
+  if (!ended) {
     result.errors.push_back("shut down: " + std::string(ended.error().sentence()));
   }
   transcript.print(fsmark_footer(result.loops));
   if (result.full) transcript.print("# full after " + std::to_string(result.files) + " files\n");
   if (result.verified_files) {
     transcript.print("# verified: every byte of " + std::to_string(*result.verified_files) + " files\n");
+  }
+  if (ended && !*ended && options.device.kind == DeviceKind::kImage) {
+    transcript.print("# the image is too full for the store's index: its files cannot be opened again\n");
   }
   if (result.interrupted) transcript.print("# interrupted: figures are of what was done until then\n");
   if (result.disturbed()) {
@@ -140,7 +145,7 @@ int run_fsmark(const FsmarkOptions& options) {
 
 std::variant<std::unique_ptr<WorkloadTarget>, std::string> make_target(const FsmarkOptions& options) {
   if (options.target == TargetKind::kPosix) return make_posix_target(options.workload.directories);
-  return std::string("--flat: not built yet");
+  return make_flat_target(options);
 }
 
 }  // namespace tidewheel::bench

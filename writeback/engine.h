@@ -33,6 +33,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/histogram.h"
 #include "base/result.h"
 #include "base/sync.h"
 #include "writeback/byte_counts.h"
@@ -192,6 +193,7 @@ class WritebackEngine {
   // ---- what is going on ----
   WritebackStats stats() const;
   WritebackStats stats(const WritebackContext& context) const;
+  LatencySummary throttle_pauses() const { return throttle_pause_ns_.summary(); }  // how long writers waited
   std::uint64_t dirty_and_writeback_bytes() const;  // exact when nothing moves; not what is only granted
   std::uint64_t dirty_bytes() const;                // writeback not counted
   // An upper bound of dirty + writeback + granted at this very moment. Never above the limit, dirt that
@@ -254,6 +256,7 @@ class WritebackEngine {
   Atomic<std::uint32_t> throttled_{0};
   Atomic<std::uint64_t> throttle_pauses_{0};
   Atomic<std::uint64_t> throttle_ns_{0};
+  SharedLatencyHistogram throttle_pause_ns_;
 
   // 1: background flushers are at work or have been told to look. seq_cst: a flusher stores 0 and then
   // reads the counters; a writer counts and then reads this. One of the two sees the other.

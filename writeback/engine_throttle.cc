@@ -180,6 +180,7 @@ Result<DirtyGrant> WritebackEngine::finish_balance(WritebackContext& context, Th
     waiter.queued = false;
     throttled_.fetch_sub(1, std::memory_order_relaxed);
     throttle_ns_.fetch_add(static_cast<std::uint64_t>(paused.ns), std::memory_order_relaxed);
+    throttle_pause_ns_.record(static_cast<std::uint64_t>(paused.ns));
   }
   if (waiter.state == ThrottleWaiter::State::kStopped) return TW_FAIL(kShutDown);
   TW_ASSERT(waiter.state == ThrottleWaiter::State::kGranted, "finish_balance before the waiter was woken");
@@ -216,7 +217,9 @@ Result<DirtyGrant> WritebackEngine::balance_slow(WritebackContext& context, std:
       driver_->kick_all();
       const bool goes_on = sleep_pause(pause);
       throttled_.fetch_sub(1, std::memory_order_relaxed);
-      throttle_ns_.fetch_add(static_cast<std::uint64_t>((clock_->now() - began).ns), std::memory_order_relaxed);
+      const auto slept_ns = static_cast<std::uint64_t>((clock_->now() - began).ns);
+      throttle_ns_.fetch_add(slept_ns, std::memory_order_relaxed);
+      throttle_pause_ns_.record(slept_ns);
       if (!goes_on) return TW_FAIL(kShutDown);
     }
   }

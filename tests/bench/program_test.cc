@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -11,7 +12,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "bench/sampler.h"
+#include "base/thread.h"
+#include "bench/designs.h"
+#include "fs/block/open_device.h"
+#include "fs/flat/flat_header.h"
 
 namespace tidewheel::bench {
 namespace {
@@ -168,6 +172,66 @@ TEST_F(ProgramTest, IntervalCsvHasItsHeaderAndWholeRows) {
   }
   EXPECT_GE(rows, 1);
   EXPECT_NE(last.find(",50,"), std::string::npos) << "the last row has all files: " << last;
+}
+
+TEST_F(ProgramTest, CompareSetsDesignsSideBySide) {
+  ASSERT_EQ(run({"compare", "--ram", "64M", "--memory", "64M", "--background", "4M", "--dirty", "8M", "--threads", "1,2",
+                 "--rounds", "2", "-n", "1000", "--device-bandwidth", "64M", "-d", "/0", "--json", "json"}), 0) << err();
+  const auto json = nlohmann::json::parse(read_file(root_ + "/json"), nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_EQ(json.at("schema"), "tidewheel.compare/1");
+  expect_keys(json, {"version", "machine", "command", "seed", "started", "runs", "summary", "device_bandwidth"});
+  const std::vector<std::string> designs = design_names();
+  ASSERT_EQ(json.at("runs").size(), designs.size() * 2 * 2);
+  for (const auto& one : json.at("runs")) {
+    expect_fsmark_schema(one);
+    EXPECT_EQ(one.at("target"), "flat");
+    EXPECT_TRUE(one.at("errors").empty());
+    EXPECT_FALSE(one.at("dirty_list").is_null());
+    EXPECT_FALSE(one.at("locks").empty());
+  }
+  // Interleaved: each round holds every design once, beginning with another one.
+  EXPECT_NE(json.at("runs")[0].at("design"), json.at("runs")[designs.size() * 2].at("design"));
+  ASSERT_EQ(json.at("summary").size(), designs.size() * 2);
+  for (const auto& row : json.at("summary")) {
+    expect_keys(row, {"design", "threads", "median", "low", "high"});
+    EXPECT_LE(row.at("low"), row.at("median"));
+    EXPECT_LE(row.at("median"), row.at("high"));
+  }
+  for (const std::string& design : designs) EXPECT_NE(out().find(design), std::string::npos) << design;
+  for (const char* line : {"below background", "below foreground", "sustained", "contended", "elements per hold"}) {
+    EXPECT_NE(out().find(line), std::string::npos) << line;
+  }
+}
+
+TEST_F(ProgramTest, CompareWithJsonOnStandardOutputSaysNothingElse) {
+  ASSERT_EQ(run({"compare", "--ram", "64M", "--memory", "64M", "-t", "1", "--designs", "timer-wheel", "--rounds", "1",
+                 "-n", "100", "--json", "-"}), 0) << err();
+  EXPECT_FALSE(nlohmann::json::parse(out(), nullptr, false).is_discarded()) << out();
+  EXPECT_EQ(err(), "");
+}
+
+TEST_F(ProgramTest, AFailedRunFailsTheComparisonWithOneLine) {
+  EXPECT_EQ(run({"compare", "--ram", "1M", "--memory", "64M", "-t", "1", "--designs", "timer-wheel", "--rounds", "1",
+                 "-n", "10000", "--device-bandwidth", "64M", "--json", "-"}), 1);
+  const std::string text = err();
+  EXPECT_EQ(text.rfind("tidewheel: round 1 of 1, timer-wheel, 1 thread, failed: ", 0), 0U) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+}
+
+TEST_F(ProgramTest, CtrlCOnAnImageLeavesItMountable) {
+  const pid_t child = start({"fsmark", "--image", "image", "--size", "8G", "-n", "1000000", "-L", "1000", "-S", "0", "-s",
+                             "4k", "--device-bandwidth", "16M", "--memory", "64M", "--interval-csv", "csv"});
+  for (int i = 0; i < 3000 && read_file(root_ + "/csv").size() < 200; ++i) sleep_for(milliseconds(10));
+  kill(child, SIGINT);
+  EXPECT_EQ(wait(child), 0) << err();
+  EXPECT_NE(out().find("\n# interrupted"), std::string::npos);
+  auto device = open_device({.kind = DeviceSpec::Kind::kFile, .path = root_ + "/image"});
+  ASSERT_TRUE(device);
+  const auto header = read_header(**device);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->state, FlatHeader::State::kClean);
+  EXPECT_GT(header->files, 0U);
 }
 
 TEST_F(ProgramTest, CtrlCPrintsWhatWasMeasured) {

@@ -1,0 +1,315 @@
+#include "bench/flat_target.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "base/memory_budget.h"
+#include "bench/designs.h"
+#include "bench/numbers.h"
+#include "fs/block/open_device.h"
+#include "fs/block/ram_device.h"
+#include "fs/flat/flat_header.h"
+#include "fs/flat/flat_store.h"
+#include "writeback/driver_thread.h"
+#include "writeback/engine.h"
+
+namespace tidewheel::bench {
+
+namespace {
+
+// What writeback itself may need when everything else is full; the smallest --memory is 16 times that.
+constexpr std::uint64_t kBudgetReserveBytes = 1ULL << 20;
+
+// What the threads have in common. The store goes and comes back at a remount.
+struct FlatAccess {
+  FlatStore* store = nullptr;
+  std::uint64_t files_per_loop = 0;
+};
+
+class FlatThread final : public TargetThread {
+ public:
+  explicit FlatThread(const FlatAccess& access) : access_(access) {}
+
+  Result<FileHandle> create(const FileRef& file) override { return hold(access_.store->create(key_of(file))); }
+  Result<FileHandle> open(const FileRef& file) override { return hold(access_.store->open(key_of(file))); }
+
+  Result<void> write(FileHandle handle, std::uint64_t offset, std::span<const std::byte> data) override {
+    FlatFile& file = open_[handle];
+    while (!data.empty()) {
+      // Fewer bytes than asked: the rest is asked for again, which tells why.
+      const Result<std::uint64_t> n = access_.store->write(file, offset, data);
+      if (!n) return Unexpected(n.error());
+      if (*n == 0) return TW_FAIL(kShortIo);
+      offset += *n;
+      data = data.subspan(*n);
+    }
+    return {};
+  }
+  Result<std::uint64_t> read(FileHandle handle, std::uint64_t offset, std::span<std::byte> into) override {
+    return access_.store->read(open_[handle], offset, into);
+  }
+  Result<void> fsync(FileHandle handle) override { return access_.store->fsync(open_[handle]); }
+  Result<void> close(FileHandle handle) override {
+    open_[handle].close();
+    return {};
+  }
+  Result<std::uint64_t> stat(const FileRef& file) override { return access_.store->stat(key_of(file)); }
+  Result<void> unlink(const FileRef& file) override { return access_.store->unlink(key_of(file)); }
+
+ private:
+  // Numbers run on from loop to loop, so that the index stays dense however small the loops are.
+  FileKey key_of(const FileRef& file) const {
+    const std::uint64_t running = file.loop * access_.files_per_loop + file.number;
+    return FileKey::of(static_cast<std::uint16_t>(file.thread), static_cast<std::uint16_t>(running >> 32),
+                       static_cast<std::uint32_t>(running));
+  }
+  Result<FileHandle> hold(Result<FlatFile> file) {
+    if (!file) return Unexpected(file.error());
+    // One file at a time is what the workload opens.
+    std::size_t slot = 0;
+    while (slot < open_.size() && open_[slot]) ++slot;
+    if (slot == open_.size()) open_.emplace_back();
+    open_[slot] = std::move(file).value();
+    return static_cast<FileHandle>(slot);
+  }
+  const FlatAccess& access_;
+  std::vector<FlatFile> open_;
+};
+
+DeviceFigures difference(const DeviceStats& now, const DeviceStats& then) {
+  return {.reads = now.reads - then.reads,
+          .writes = now.writes - then.writes,
+          .read_bytes = now.read_bytes - then.read_bytes,
+          .write_bytes = now.write_bytes - then.write_bytes,
+          .flushes = now.flushes - then.flushes,
+          .data_bytes = now.write_bytes_data - then.write_bytes_data,
+          .log_bytes = now.write_bytes_log - then.write_bytes_log,
+          .metadata_bytes = now.write_bytes_metadata - then.write_bytes_metadata};
+}
+
+class FlatTarget final : public WorkloadTarget {
+ public:
+  FlatTarget(const FsmarkOptions& options, std::unique_ptr<BlockDevice> device, RamDevice* ram)
+      : options_(options), device_(std::move(device)), ram_(ram), budget_(options.writeback.memory_bytes, kBudgetReserveBytes) {
+    access_.files_per_loop = options.workload.files_per_thread;
+  }
+  ~FlatTarget() override {
+    store_.reset();  // what is dirty is dropped, if shut_down() was not called or failed
+    if (engine_ != nullptr) engine_->stop();
+  }
+
+  // The reason, or nothing.
+  std::string start();
+
+  std::string_view name() const override { return "flat"; }
+  std::string description() const override;
+  bool has_names() const override { return false; }
+  bool keeps_data() const override { return device_->keeps_data(); }
+  Result<void> make_directories(std::uint32_t) override { return {}; }
+  std::unique_ptr<TargetThread> make_thread(std::uint32_t) override {
+    return std::make_unique<FlatThread>(access_);
+  }
+  Result<void> sync() override { return store_->sync(); }
+  Result<bool> remount() override;
+  Result<bool> shut_down() override {
+    if (store_ == nullptr) return true;
+    const Result<void> done = store_->unmount();
+    // The data is on the device, the index found no room there.
+    if (!done && done.error().code == Reason::kNoSpace) return false;
+    TW_TRY(done);
+    store_.reset();
+    return device_->keeps_data();
+  }
+  std::uint32_t used_percent() override {
+    const FlatStoreStats stats = store_->stats();
+    if (stats.total_blocks == 0) return 0;
+    return static_cast<std::uint32_t>((stats.total_blocks - stats.free_blocks) * 100 / stats.total_blocks);
+  }
+  void start_observation() override {
+    engine_->start_observation();
+    device_at_start_ = device_->stats();
+  }
+  TargetGauges gauges() override;
+  double oldest_dirty_age_ms() override { return engine_->stats().oldest_dirty_age.seconds() * 1e3; }
+  std::optional<LoadMoments> moments() override;
+  TargetFigures figures() override;
+
+ private:
+  FlatStoreOptions store_options() const;
+
+  const FsmarkOptions options_;
+  const std::unique_ptr<BlockDevice> device_;
+  RamDevice* const ram_;  // device_, or what lies beneath it; null: another kind
+  MemoryBudget budget_;
+  std::unique_ptr<WritebackEngine> engine_;
+  std::unique_ptr<FlatStore> store_;
+  FlatAccess access_;
+  DeviceStats device_at_start_;
+};
+
+FlatStoreOptions FlatTarget::store_options() const {
+  FlatStoreOptions store;
+  store.memory_limit_bytes = options_.writeback.memory_bytes;
+  store.device_bytes = options_.device.image_bytes.value_or(0);
+  store.seed = options_.workload.seed;
+  return store;
+}
+
+std::string FlatTarget::start() {
+  const WritebackOptions& writeback = options_.writeback;
+  EngineOptions engine;
+  engine.design = writeback.design;
+  engine.shards = writeback.shards;
+  engine.flushers = writeback.flushers != 0 ? writeback.flushers : default_flushers(writeback.design);
+  engine.expire = writeback.expire;
+  engine.interval = writeback.interval;
+  engine.background_bytes = writeback.background_bytes;
+  engine.dirty_bytes = writeback.dirty_bytes;
+  auto made = WritebackEngine::make(engine, std::make_unique<ThreadDriver>());
+  if (!made) return "--design " + writeback.design + ": " + std::string(made.error().sentence());
+  engine_ = std::move(made).value();
+  auto store = FlatStore::format(*device_, *engine_, budget_, store_options());
+  if (!store) {
+    const std::string device = options_.device.kind == DeviceKind::kImage ? "--image " + options_.device.image_path
+                                                                          : "the device";
+    if (store.error().code == Reason::kNotEmpty) {
+      return device + ": what it holds is neither nothing nor a flat store: name another file, or remove it first";
+    }
+    return device + ": " + std::string(store.error().sentence());
+  }
+  store_ = std::move(store).value();
+  access_.store = store_.get();
+  start_observation();
+  return "";
+}
+
+std::string FlatTarget::description() const {
+  std::string text = "flat store on " + std::string(device_->name()) + ", " + options_.writeback.design;
+  if (options_.device.bandwidth != 0) text += ", device " + format_size(options_.device.bandwidth) + "/s";
+  return text + ", memory " + about_size(options_.writeback.memory_bytes) + ", background " +
+         about_size(options_.writeback.background_bytes) + ", dirty " + about_size(options_.writeback.dirty_bytes);
+}
+
+Result<bool> FlatTarget::remount() {
+  if (const Result<void> done = store_->unmount(); !done) {
+    if (done.error().code != Reason::kNoSpace) return Unexpected(done.error());
+    store_->drop_caches();
+    return false;
+  }
+  store_.reset();
+  access_.store = nullptr;
+  auto store = FlatStore::mount(*device_, *engine_, budget_, store_options());
+  if (!store) return Unexpected(store.error());
+  store_ = std::move(store).value();
+  access_.store = store_.get();
+  return true;
+}
+
+TargetGauges FlatTarget::gauges() {
+  const DeviceStats device = device_->stats();
+  const std::uint64_t dirty = engine_->dirty_bytes();
+  const std::uint64_t both = engine_->dirty_and_writeback_bytes();
+  return {.dirty_bytes = dirty,
+          // Read one after the other while both move: never below 0.
+          .writeback_bytes = both > dirty ? both - dirty : 0,
+          .device_writes = device.writes,
+          .device_write_bytes = device.write_bytes,
+          .log_bytes = device.write_bytes_log,
+          .throttled_threads = engine_->throttled_threads()};
+}
+
+std::optional<LoadMoments> FlatTarget::moments() {
+  LoadMoments moments;
+  if (const Instant at = engine_->background_passed_at(); at != Instant::max()) moments.background_passed = at;
+  if (const Instant at = engine_->first_throttled_at(); at != Instant::max()) moments.first_throttled = at;
+  return moments;
+}
+
+TargetFigures FlatTarget::figures() {
+  const WritebackStats stats = engine_->stats();
+  TargetFigures out;
+  out.dirty_list = DirtyListFigures{.inserts = stats.dirty_list.inserts,
+                                    .redirties = stats.dirty_list.redirties,
+                                    .removals = stats.dirty_list.removals,
+                                    .detached_buckets = stats.dirty_list.detached_buckets,
+                                    .elements_under_lock = stats.dirty_list.elements_under_lock,
+                                    .max_elements_per_hold = stats.dirty_list.max_elements_per_hold};
+  out.writeback = WritebackFigures{.works = stats.works,
+                                   .objects = stats.objects,
+                                   .pages = stats.pages,
+                                   .io_bytes = stats.io_bytes,
+                                   .ios = stats.ios,
+                                   .batches = stats.batches,
+                                   .oldest_age_max_ms = stats.oldest_age_max.seconds() * 1e3};
+  out.throttle = ThrottleFigures{.pauses = stats.throttle_pauses, .ns = stats.throttle_ns};
+  if (const LatencySummary pauses = engine_->throttle_pauses(); pauses.count != 0) out.throttle_pause = pauses;
+  out.device = difference(device_->stats(), device_at_start_);
+  const FlatStoreStats store = store_->stats();
+  out.memory = MemoryFigures{.limit = options_.writeback.memory_bytes,
+                             .pages = store_->page_stats().pages * kPageBytes,
+                             .inodes = store_->inode_stats().bytes,
+                             .buffers = 0,
+                             .index = store.index.bytes(),
+                             .device = ram_ == nullptr ? 0 : ram_->resident_bytes()};
+  return out;
+}
+
+std::string describe_device_failure(const DeviceOptions& device, Error error) {
+  std::string what;
+  switch (device.kind) {
+    case DeviceKind::kImage: what = "--image " + device.image_path; break;
+    case DeviceKind::kRam: what = "--ram " + format_size(device.ram_bytes); break;
+    case DeviceKind::kNull: what = "--null"; break;
+  }
+  std::string why(error.sentence());
+  if (error.code == Reason::kSystem && error.detail != 0) why = std::strerror(static_cast<int>(error.detail));
+  return what + ": " + why;
+}
+
+}  // namespace
+
+std::variant<std::unique_ptr<WorkloadTarget>, std::string> make_flat_target(const FsmarkOptions& options) {
+  const DeviceOptions& device = options.device;
+  DeviceSpec spec;
+  spec.limits = {.bytes_per_s = device.bandwidth, .latency = device.latency};
+  switch (device.kind) {
+    case DeviceKind::kImage: {
+      spec.kind = DeviceSpec::Kind::kFile;
+      spec.path = device.image_path;
+      spec.size_bytes = device.image_bytes.value_or(kDefaultImageBytes);
+      if (device.image_is_default) {
+        // Ours by its name: away with the last run's, which frees its space.
+        std::error_code ignored;
+        const std::filesystem::path path(device.image_path);
+        std::filesystem::create_directories(path.parent_path(), ignored);
+        std::filesystem::remove(path, ignored);
+      } else if (!device.image_bytes && std::filesystem::exists(device.image_path)) {
+        std::error_code ignored;
+        if (std::filesystem::file_size(device.image_path, ignored) > 0 && !ignored) spec.size_bytes = 0;
+      }
+      break;
+    }
+    case DeviceKind::kRam:
+      spec.kind = DeviceSpec::Kind::kRam;
+      spec.size_bytes = device.ram_bytes;
+      break;
+    case DeviceKind::kNull:
+      spec.kind = DeviceSpec::Kind::kNull;
+      spec.size_bytes = device.image_bytes.value_or(kDefaultImageBytes);
+      break;
+  }
+  auto opened = open_device(spec);
+  if (!opened) return describe_device_failure(device, opened.error());
+  RamDevice* ram = dynamic_cast<RamDevice*>(opened->get());
+  if (auto* limited = dynamic_cast<LimitedDevice*>(opened->get()); limited != nullptr) {
+    ram = dynamic_cast<RamDevice*>(&limited->beneath());
+  }
+  auto target = std::make_unique<FlatTarget>(options, std::move(opened).value(), ram);
+  if (std::string why = target->start(); !why.empty()) return why;
+  return std::unique_ptr<WorkloadTarget>(std::move(target));
+}
+
+}  // namespace tidewheel::bench
