@@ -78,9 +78,10 @@ class Table {
              short_number(values(runs, &RunFigures::Point::write_iops).median) + " · " +
              short_number(values(runs, &RunFigures::Point::write_mb_per_s).median);
     });
+    const bool several = std::any_of(columns_.begin(), columns_.end(), [](const Runs& runs) { return runs.size() > 1; });
+    if (!several) return;
     line("  low–high, files/s", [&](const Runs& runs) {
       const Spread files = values(runs, &RunFigures::Point::files_per_s);
-      if (files.count <= 1 && runs.size() <= 1) return std::string();
       if (files.count == 0) return std::string();
       const std::string some = files.count < runs.size() ? " (" + std::to_string(files.count) + " of " +
                                                                std::to_string(runs.size()) + ")"
