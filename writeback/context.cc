@@ -91,8 +91,9 @@ Instant WritebackContext::oldest_dirty() const {
 
 void WritebackContext::raise_reclaim(std::uint64_t bytes) {
   std::uint64_t now = reclaim_bytes_.load(std::memory_order_relaxed);
-  while (now < bytes && !reclaim_bytes_.compare_exchange(now, bytes, std::memory_order_acq_rel)) {
-  }
+  do {
+    if (now >= bytes) return;  // asked for already, and the flushers know
+  } while (!reclaim_bytes_.compare_exchange(now, bytes, std::memory_order_acq_rel));
   kick();
 }
 

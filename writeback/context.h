@@ -141,7 +141,7 @@ class WritebackContext {
   alignas(kCacheLine) Atomic<bool> armed_{false};
 
   // ---- under lock_ ----
-  alignas(kCacheLine) mutable Mutex lock_;
+  alignas(kCacheLine) mutable Mutex lock_ TW_ACQUIRED_AFTER(kRankContext) TW_ACQUIRED_BEFORE(kRankStore);
   std::vector<bool> active_ TW_GUARDED_BY(lock_);  // by Batch::id_
   std::vector<FsyncBatch*> free_fsync_ TW_GUARDED_BY(lock_);
   std::uint64_t next_sequence_ TW_GUARDED_BY(lock_) = 1;

@@ -41,7 +41,7 @@ class ThreadDriver final : public Driver {
   void kick(Runner& runner);
 
   const Clock& clock_;
-  Mutex lock_;
+  Mutex lock_ TW_ACQUIRED_AFTER(kRankCompletion) TW_ACQUIRED_BEFORE(kRankStatistics);
   std::vector<std::unique_ptr<Runner>> runners_ TW_GUARDED_BY(lock_);
 };
 

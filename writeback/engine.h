@@ -247,7 +247,7 @@ class WritebackEngine {
   ByteCounts counts_;
 
   // ---- writers that wait ----
-  alignas(kCacheLine) Mutex throttle_lock_;
+  alignas(kCacheLine) Mutex throttle_lock_ TW_ACQUIRED_AFTER(kRankCompletion) TW_ACQUIRED_BEFORE(kRankStatistics);
   ThrottleWaiter* waiters_head_ TW_GUARDED_BY(throttle_lock_) = nullptr;
   ThrottleWaiter* waiters_tail_ TW_GUARDED_BY(throttle_lock_) = nullptr;
   CondVar stopped_;  // for those who sleep a policy's pause
@@ -268,7 +268,7 @@ class WritebackEngine {
   Atomic<bool> stopping_{false};
 
   // ---- contexts ----
-  mutable SharedMutex contexts_lock_;
+  mutable SharedMutex contexts_lock_ TW_ACQUIRED_AFTER(kRankEngine) TW_ACQUIRED_BEFORE(kRankContext);
   std::uint32_t contexts_added_ TW_GUARDED_BY(contexts_lock_) = 0;
   // Written under contexts_lock_. release in add_context pairs with acquire in context().
   std::array<Atomic<WritebackContext*>, kMaxContexts> contexts_;

@@ -138,7 +138,8 @@ bool Flusher::write_batch_of(WorkKind kind, Instant now) {
     if (!engine_.claim_background(limit_bytes)) return true;  // another flusher has claimed the excess
     claimed_excess = limit_bytes;
   } else if (kind == WorkKind::kReclaim) {
-    limit_bytes = std::max<std::uint64_t>(1, context_.reclaim_bytes_.load(std::memory_order_acquire));
+    reclaim_seen_ = context_.reclaim_bytes_.load(std::memory_order_acquire);
+    limit_bytes = std::max<std::uint64_t>(1, reclaim_seen_);
   }
 
   Batch& batch = *free_batches_.back();
@@ -233,8 +234,9 @@ void Flusher::end_work(Instant now, bool found_nothing) {
       may_disarm_ = true;
       break;
     case WorkKind::kReclaim:
-      // All there was has been written: no promise to write what comes later.
-      context_.reclaim_bytes_.store(0, std::memory_order_release);
+      // All there was has been written: no promise to write what comes later. A request that was raised
+      // meanwhile stands.
+      context_.reclaim_bytes_.compare_exchange(reclaim_seen_, 0, std::memory_order_acq_rel);
       break;
     case WorkKind::kBackground:
       if (found_nothing && !background_starved_) {

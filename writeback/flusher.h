@@ -67,6 +67,7 @@ class Flusher {
   WorkKind selection_kind_ = WorkKind::kBackground;
   bool selection_found_ = false;
   bool background_starved_ = false;       // background work found nothing, and nothing changed since
+  std::uint64_t reclaim_seen_ = 0;        // the request when the list was last asked
   bool may_disarm_ = false;               // a tick has just ended: nothing may be dirty any more
   std::uint64_t mean_object_bytes_ = 0;   // of the last batch: how many to claim at once
 

@@ -26,7 +26,7 @@ class ObjectWaiters {
     Node* next = nullptr;
     Node** link = nullptr;
   };
-  Mutex lock_;
+  Mutex lock_ TW_ACQUIRED_AFTER(kRankContext) TW_ACQUIRED_BEFORE(kRankStore);
   Node* first_ TW_GUARDED_BY(lock_) = nullptr;
 };
 

@@ -130,6 +130,19 @@ TEST_P(EngineDesign, ReclaimWritesWhatIsAskedFor) {
   EXPECT_LE(rig.engine->stats().works - works, 1U) << "a million requests are one work";
 }
 
+TEST_P(EngineDesign, ReclaimOfNothingEndsAndLaterRequestsCount) {
+  VirtualRig rig(options());
+  rig.engine->reclaim(*rig.context, 1 << 20);
+  rig.driver->run_for(milliseconds(1));
+  FakeObject& object = rig.make();
+  rig.dirty(object, 4096);
+  rig.driver->run_for(seconds(1));
+  EXPECT_EQ(object.writes, 0U) << "a request is not a standing order";
+  rig.engine->reclaim(*rig.context, 1 << 20);
+  rig.driver->run_for(milliseconds(1));
+  EXPECT_EQ(object.writes, 1U);
+}
+
 TEST_P(EngineDesign, LargeObjectsTakeTurnsWithSmallOnes) {
   EngineOptions o = options();
   o.dirty_bytes = 64 << 20;
