@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <tuple>
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -115,6 +116,7 @@ std::vector<TraceEvent> read_trace(std::size_t most) {
       const std::uint64_t before = slot.sequence.load(std::memory_order_acquire);
       if (before == 0) continue;
       TraceEvent event;
+      event.number = before - 1;
       event.at_ns = slot.at_ns.load(std::memory_order_acquire);
       const std::uint64_t word = slot.point_and_thread.load(std::memory_order_acquire);
       event.point = static_cast<TracePoint>(word >> 32);
@@ -123,8 +125,9 @@ std::vector<TraceEvent> read_trace(std::size_t most) {
       if (slot.sequence.load(std::memory_order_relaxed) == before) events.push_back(event);
     }
   }
-  std::stable_sort(events.begin(), events.end(),
-                   [](const TraceEvent& a, const TraceEvent& b) { return a.at_ns < b.at_ns; });
+  std::sort(events.begin(), events.end(), [](const TraceEvent& a, const TraceEvent& b) {
+    return std::tie(a.at_ns, a.thread, a.number) < std::tie(b.at_ns, b.thread, b.number);
+  });
   if (events.size() > most) events.erase(events.begin(), events.end() - static_cast<std::ptrdiff_t>(most));
   return events;
 }

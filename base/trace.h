@@ -36,6 +36,7 @@ struct TraceEvent {
   std::int64_t at_ns = 0;
   TracePoint point = TracePoint::test_event;
   std::uint32_t thread = 0;  // thread_number()
+  std::uint64_t number = 0;  // counts the events of one ring
   std::uint64_t arguments[3] = {};
 };
 

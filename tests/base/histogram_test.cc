@@ -52,6 +52,15 @@ TEST(LatencyHistogram, AnswersPercentilesWithinOneStep) {
   EXPECT_EQ(histogram.count(), exact.size());
 }
 
+TEST(LatencyHistogram, RoundsRanksUp) {
+  LatencyHistogram histogram;
+  for (std::uint64_t ns = 1; ns <= 10; ++ns) histogram.record(ns);
+  EXPECT_EQ(histogram.percentile_ns(500), 5U);
+  EXPECT_EQ(histogram.percentile_ns(900), 9U);
+  EXPECT_EQ(histogram.percentile_ns(990), 10U) << "99% of ten are all ten";
+  EXPECT_EQ(histogram.percentile_ns(1), 1U);
+}
+
 TEST(LatencyHistogram, HandlesTheExtremes) {
   LatencyHistogram histogram;
   EXPECT_EQ(histogram.percentile_ns(999), 0U);
