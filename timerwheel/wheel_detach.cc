@@ -18,9 +18,10 @@ std::uint32_t Wheel::detach_expired(Instant dirtied_before, Instant now) noexcep
   }
   const std::int64_t oldest = head_slot_ - slot_mask_;
   if (due >= oldest) {
-    detached += take_oldest_slots(static_cast<std::uint64_t>(due - oldest) + 1, [this](std::int64_t slot, Bucket* bucket) {
-      push(ready_, slot, bucket);
-    });
+    // Without signs: for Instant::max() `due` is beyond every slot.
+    const std::uint64_t count = static_cast<std::uint64_t>(due) - static_cast<std::uint64_t>(oldest) + 1;
+    detached += take_oldest_slots(
+        count, [this](std::int64_t slot, Bucket* bucket) { push(ready_, slot, bucket); });
   }
   stats_.detached_buckets += detached;
   return detached;
