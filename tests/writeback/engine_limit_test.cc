@@ -208,6 +208,8 @@ TEST(EngineLimitExact, StopWakesWritersThatWait) {
   for (int t = 0; t < 8; ++t) {
     objects.push_back(std::make_unique<FakeObject>());
     objects.back()->set_context(rig.context->id());
+  }
+  for (int t = 0; t < 8; ++t) {
     threads.emplace_back("writer", [&, t] {
       while (rig.dirty(*objects[t], 4096)) {
       }

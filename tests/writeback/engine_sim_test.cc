@@ -74,11 +74,11 @@ SIM_TEST(EngineSim, WritersThatWaitAreServedThoughNothingIsPeriodic) {
   SimRig rig(sim_options());
   std::vector<std::unique_ptr<FakeObject>> objects;
   std::vector<Thread> writers;
+  for (int i = 0; i < 12; ++i) {
+    objects.push_back(std::make_unique<FakeObject>());
+    objects.back()->set_context(rig.context->id());
+  }
   for (int w = 0; w < 3; ++w) {
-    for (int i = 0; i < 4; ++i) {
-      objects.push_back(std::make_unique<FakeObject>());
-      objects.back()->set_context(rig.context->id());
-    }
     writers.emplace_back("writer", [&, w] {
       for (int i = 0; i < 8; ++i) SIM_CHECK(rig.dirty(*objects[static_cast<std::size_t>(w * 4 + i % 4)], 4096));
     });
