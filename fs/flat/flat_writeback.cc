@@ -32,8 +32,13 @@ void FlatStore::gather(BatchInFlight& io, Batch& batch) {
     slot.outcome = WriteOutcome::kWritten;
     if (slot.object == nullptr) continue;
     Inode& inode = Inode::from(*slot.object);
-    // Before the pages: whoever extends the file afterwards marks it dirty again afterwards.
-    part.size = inode.size();
+    {
+      // Before the pages: whoever extends the file afterwards finds its class bits cleared and marks it dirty
+      // again. Under the lock: who extended it before, and found the bits still set, has let go of the lock
+      // by now, so its size is seen; a load by itself may answer the size of before.
+      MutexLock lock(inode.mapping().mutex());
+      part.size = inode.size();
+    }
     part.first_page = io.pages.pages.size();
     io.pages.more = false;
     const std::uint64_t most = std::clamp<std::uint64_t>(slot.limit_bytes / kPageBytes, 1, UINT32_MAX);
