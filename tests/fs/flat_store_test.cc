@@ -248,6 +248,11 @@ TEST_F(FlatStoreTest, SaysNoSpaceToTheWriterAndKeepsWhatItTook) {
   }
   EXPECT_EQ(made, blocks) << "every block but the header's";
   ASSERT_TRUE(store().unlink(FileKey::of(0, 0, made)));  // made, but empty
+  {
+    // Still dirty, so its block is set aside already: no other is needed.
+    auto dirty = store().open(FileKey::of(0, 0, made - 1)).value();
+    EXPECT_EQ(store().write(dirty, 0, pattern(FileKey::of(0, 0, made - 1), 0, 4096)).value(), 4096U);
+  }
   harness_->settle();
   for (std::uint32_t i = 0; i < made; ++i) expect_pattern(store(), FileKey::of(0, 0, i), 4096);
   // Overwriting needs no space; what is deleted can be used again.
@@ -257,6 +262,11 @@ TEST_F(FlatStoreTest, SaysNoSpaceToTheWriterAndKeepsWhatItTook) {
   ASSERT_TRUE(store().unlink(FileKey::of(0, 0, 5)));
   EXPECT_EQ(store().write(file, 4096, pattern(FileKey::of(0, 0, 3), 4096, 4096, 9)).value(), 4096U);
   file.close();
+  // Also by files of every other part of the index, whichever has the freed block in hand.
+  for (std::uint16_t thread = 1; thread <= 2 * FileIndex::kShards; ++thread) {
+    ASSERT_TRUE(store().unlink(FileKey::of(0, 0, 10U + thread)));
+    ASSERT_TRUE(put_file(store(), FileKey::of(thread, 0, 0), 4096)) << "thread " << thread;
+  }
   harness_->settle();
   expect_pattern(store(), FileKey::of(0, 0, 3), 8192, 9);
 }
