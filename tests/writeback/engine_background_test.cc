@@ -63,9 +63,9 @@ TEST_P(EngineDesign, BatchesAreBoundedAndSorted) {
   Rng rng(7);
   for (int i = 0; i < 400; ++i) rig.dirty(rig.make(rng.below(1000)), 4096);
   ASSERT_TRUE(rig.engine->sync(*rig.context).has_value());
-  EXPECT_LE(rig.target.largest_batch_objects, 50U);
-  EXPECT_LE(rig.target.largest_batch_bytes, o.batch_bytes);
-  EXPECT_FALSE(rig.target.unsorted);
+  EXPECT_LE(rig.target.largest_batch_objects.load(std::memory_order_relaxed), 50U);
+  EXPECT_LE(rig.target.largest_batch_bytes.load(std::memory_order_relaxed), o.batch_bytes);
+  EXPECT_FALSE(rig.target.unsorted.load(std::memory_order_relaxed));
   EXPECT_EQ(rig.dirty_objects(), 0U);
 }
 

@@ -44,8 +44,14 @@ class FakeTarget : public WritebackTarget {
   FakeDevice* device = nullptr;
   Result<void> flush_result;
   Atomic<std::uint64_t> flushes{0}, batches{0};
-  std::uint64_t largest_batch_objects = 0, largest_batch_bytes = 0;
-  bool unsorted = false;
+  Atomic<std::uint64_t> largest_batch_objects{0}, largest_batch_bytes{0};
+  Atomic<bool> unsorted{false};
+
+  static void raise_to(Atomic<std::uint64_t>& most, std::uint64_t value) {
+    std::uint64_t now = most.load(std::memory_order_relaxed);
+    while (now < value && !most.compare_exchange(now, value, std::memory_order_relaxed)) {
+    }
+  }
 
   WriteEstimate estimate(const DirtyObject& object) const override {
     const auto& fake = static_cast<const FakeObject&>(object);
@@ -60,7 +66,7 @@ class FakeTarget : public WritebackTarget {
       auto& object = static_cast<FakeObject&>(*slot.object);
       TW_ASSERT(!object.being_written, "two writers of one object");
       object.being_written = true;
-      unsorted = unsorted || slot.sort_key < last_key;
+      if (slot.sort_key < last_key) unsorted.store(true, std::memory_order_relaxed);
       last_key = slot.sort_key;
       slot.outcome = decide ? decide(object, slot) : WriteOutcome::kWritten;
       if (on_write) on_write(object, slot, batch.kind());
@@ -80,8 +86,8 @@ class FakeTarget : public WritebackTarget {
       ++object.writes;
       total += bytes;
     }
-    largest_batch_objects = std::max<std::uint64_t>(largest_batch_objects, batch.slots().size());
-    largest_batch_bytes = std::max(largest_batch_bytes, total);
+    raise_to(largest_batch_objects, batch.slots().size());
+    raise_to(largest_batch_bytes, total);
     batch.io = {batch.slots().size(), total, 1};
     batch.context().engine().account_writeback_started(batch.context(), total);
     if (device != nullptr) {
