@@ -83,6 +83,7 @@ void WritebackContext::finish_batch(Batch& batch, Instant now) {
       any_failed = true;
     }
   }
+  engine_.begin_ending_batch();
   target_.end_batch(batch);
   bool came_back = false;
   for (WriteSlot& slot : batch.slots_) {
@@ -100,6 +101,7 @@ void WritebackContext::finish_batch(Batch& batch, Instant now) {
     }
     if (ended.waiters) wake(object);
   }
+  engine_.ended_batch();
   TW_TRACE(writeback_written, id_, batch.slots_.size(), batch.io.bytes);
   objects_written_.fetch_add(batch.slots_.size(), std::memory_order_relaxed);
   pages_.fetch_add(batch.io.pages, std::memory_order_relaxed);

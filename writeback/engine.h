@@ -4,8 +4,8 @@
 // Owns:      its contexts with their lists, batches and flushers; never an object, never a target.
 // Threads:   every method from any thread, with the exceptions named. Targets are called on flushers, and
 //            on the caller's thread by fsync() and sync().
-// Locks:     contexts_lock_ (kEngine) when contexts come and go; throttle_lock_ (kCompletion); the contexts'
-//            own (kContext). None is held while a target is called. mark_dirty(), the account functions and
+// Locks:     contexts_lock_ (kEngine) when contexts come and go; throttle_lock_ and the seats' (kCompletion,
+//            never both); the contexts' own (kContext). None is held while a target is called. mark_dirty(), the account functions and
 //            dropping a grant take nothing above rank kListShard, so they may be called under mapping locks.
 // Units:     bytes; Instants and Durations of EngineOptions::clock.
 // Errors:    kShutDown once stop() has begun; a target's errors as they came.
@@ -104,7 +104,9 @@ class [[nodiscard]] DirtyGrant {
 
 // A writer that waits. For drivers of their own kind (virtual writers): see begin_balance().
 struct ThrottleWaiter {
-  void (*wake)(ThrottleWaiter&) = nullptr;  // called once, under throttle_lock_: must only note it
+  // Called once, when `state` has been decided, with no lock of the engine held, from any thread that gives
+  // back bytes (which may be under a mapping lock). The waiter is not touched afterwards.
+  void (*wake)(ThrottleWaiter&) = nullptr;
   void* owner = nullptr;
   std::uint64_t need_bytes = 0;
   enum class State : std::uint8_t { kIdle, kWaiting, kGranted, kStopped } state = State::kIdle;
@@ -223,7 +225,12 @@ class WritebackEngine {
   void object_cleaned(WritebackContext& context, bool was_writing);
   void charge_object(WritebackContext& context, DirtyGrant* grant);
   void give_back(std::uint64_t bytes);
+  // Around the end of a batch: what its objects give back is handed to the waiters at once when all of it is
+  // there. One by one, each object of a thousand would wake one writer for one page.
+  void begin_ending_batch() { ending_batches_.fetch_add(1, std::memory_order_seq_cst); }
+  void ended_batch();
   void serve_waiters();
+  static void wake_all(ThrottleWaiter* first);
   void look_at_background();
   bool claim_background(std::uint64_t& bytes);
   void unclaim_background(std::uint64_t bytes);
@@ -247,12 +254,23 @@ class WritebackEngine {
   ByteCounts counts_;
 
   // ---- writers that wait ----
+  // Those who are granted something are taken off the queue under throttle_lock_ and woken after it, each at
+  // a seat: woken under the lock, they would all run into it. A seat's lock outlives the waiter on its stack.
+  struct alignas(kCacheLine) Seat {
+    Seat();
+    Mutex lock TW_ACQUIRED_AFTER(kRankCompletion) TW_ACQUIRED_BEFORE(kRankStatistics);
+  };
+  static constexpr std::uint32_t kSeats = 16;
+  std::array<Seat, kSeats> seats_;
   alignas(kCacheLine) Mutex throttle_lock_ TW_ACQUIRED_AFTER(kRankCompletion) TW_ACQUIRED_BEFORE(kRankStatistics);
   ThrottleWaiter* waiters_head_ TW_GUARDED_BY(throttle_lock_) = nullptr;
   ThrottleWaiter* waiters_tail_ TW_GUARDED_BY(throttle_lock_) = nullptr;
   CondVar stopped_;  // for those who sleep a policy's pause
   // seq_cst: a waiter counts itself and then gathers credit; a giver gives and then looks here.
   Atomic<std::uint32_t> waiting_{0};
+  // Batches whose end is under way. seq_cst: who gives back and sees one here leaves the waiters to it; it
+  // takes itself off and then gathers what was given back.
+  Atomic<std::uint32_t> ending_batches_{0};
   Atomic<std::uint32_t> throttled_{0};
   Atomic<std::uint64_t> throttle_pauses_{0};
   Atomic<std::uint64_t> throttle_ns_{0};

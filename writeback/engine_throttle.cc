@@ -1,6 +1,7 @@
 // Thresholds, and writers that wait.
 #include <algorithm>
 
+#include "base/thread.h"
 #include "base/trace.h"
 #include "writeback/context.h"
 #include "writeback/driver.h"
@@ -8,6 +9,8 @@
 
 namespace tidewheel {
 namespace {
+
+LockClass seat_class("throttle-seat", LockRank::kCompletion);
 
 void note_first(Atomic<std::int64_t>& moment, Instant now) {
   std::int64_t never = INT64_MAX;
@@ -87,18 +90,42 @@ void WritebackEngine::look_at_background() {
 void WritebackEngine::give_back(std::uint64_t bytes) {
   if (bytes == 0) return;
   allowance_.give_back(bytes);
+  if (waiting_.load(std::memory_order_seq_cst) != 0 && ending_batches_.load(std::memory_order_seq_cst) == 0) {
+    serve_waiters();
+  }
+}
+
+void WritebackEngine::ended_batch() {
+  ending_batches_.fetch_sub(1, std::memory_order_seq_cst);
   if (waiting_.load(std::memory_order_seq_cst) != 0) serve_waiters();
 }
 
+WritebackEngine::Seat::Seat() : lock(seat_class) {}
+
 // First come, first served: a large request is not starved by small ones.
 void WritebackEngine::serve_waiters() {
-  MutexLock guard(throttle_lock_);
-  while (waiters_head_ != nullptr && allowance_.take_thoroughly(waiters_head_->need_bytes)) {
-    ThrottleWaiter* waiter = waiters_head_;
-    waiters_head_ = waiter->next;
-    if (waiters_head_ == nullptr) waiters_tail_ = nullptr;
-    waiting_.fetch_sub(1, std::memory_order_seq_cst);
-    waiter->state = ThrottleWaiter::State::kGranted;
+  ThrottleWaiter* first = nullptr;
+  {
+    MutexLock guard(throttle_lock_);
+    ThrottleWaiter** link = &first;
+    while (waiters_head_ != nullptr && allowance_.take_thoroughly(waiters_head_->need_bytes)) {
+      ThrottleWaiter* waiter = waiters_head_;
+      waiters_head_ = waiter->next;
+      if (waiters_head_ == nullptr) waiters_tail_ = nullptr;
+      waiting_.fetch_sub(1, std::memory_order_seq_cst);
+      waiter->state = ThrottleWaiter::State::kGranted;
+      waiter->next = nullptr;
+      *link = waiter;
+      link = &waiter->next;
+    }
+  }
+  wake_all(first);
+}
+
+void WritebackEngine::wake_all(ThrottleWaiter* first) {
+  while (first != nullptr) {
+    ThrottleWaiter* waiter = first;
+    first = waiter->next;  // first: a waiter that has been woken may be gone
     waiter->wake(*waiter);
   }
 }
@@ -200,10 +227,18 @@ bool WritebackEngine::sleep_pause(Duration pause) {
 
 Result<DirtyGrant> WritebackEngine::balance_slow(WritebackContext& context, std::uint64_t bytes) {
   struct Sleeper : ThrottleWaiter {
+    explicit Sleeper(Seat& its_seat) : seat(its_seat) {}
+    Seat& seat;
     CondVar condition;
+    bool woken = false;  // under the seat's lock
   };
-  Sleeper sleeper;
-  sleeper.wake = [](ThrottleWaiter& waiter) { static_cast<Sleeper&>(waiter).condition.notify_one(); };
+  Sleeper sleeper(seats_[thread_number() % kSeats]);
+  sleeper.wake = [](ThrottleWaiter& waiter) {
+    auto& mine = static_cast<Sleeper&>(waiter);
+    MutexLock guard(mine.seat.lock);
+    mine.woken = true;
+    mine.condition.notify_one();
+  };
   if (stopping()) return TW_FAIL(kShutDown);
 
   const Instant began = clock_->now();
@@ -225,18 +260,19 @@ Result<DirtyGrant> WritebackEngine::balance_slow(WritebackContext& context, std:
   }
   if (!begin_balance(context, bytes, sleeper)) {
     Instant looked = clock_->now();
-    throttle_lock_.lock();
-    while (sleeper.state == ThrottleWaiter::State::kWaiting) {
-      driver_->wait(throttle_lock_, sleeper.condition, options_.writer_recheck);
+    Mutex& lock = sleeper.seat.lock;
+    lock.lock();
+    while (!sleeper.woken) {
+      driver_->wait(lock, sleeper.condition, options_.writer_recheck);
       const Instant now = clock_->now();
-      if (sleeper.state != ThrottleWaiter::State::kWaiting || now - looked < options_.writer_recheck) continue;
+      if (sleeper.woken || now - looked < options_.writer_recheck) continue;
       looked = now;
       throttle_pauses_.fetch_add(1, std::memory_order_relaxed);
-      throttle_lock_.unlock();
+      lock.unlock();
       driver_->kick_all();
-      throttle_lock_.lock();
+      lock.lock();
     }
-    throttle_lock_.unlock();
+    lock.unlock();
   }
   Result<DirtyGrant> grant = finish_balance(context, sleeper);
   if (grant) grant->paused_ = clock_->now() - began;
