@@ -85,21 +85,23 @@ void WritebackContext::finish_batch(Batch& batch, Instant now) {
   }
   engine_.begin_ending_batch();
   target_.end_batch(batch);
-  bool came_back = false;
+  std::uint64_t clean = 0;
+  bool wakes = false;
   for (WriteSlot& slot : batch.slots_) {
-    const DirtyObject* object = slot.object;
-    TW_TRACE(writeback_single_inode, reinterpret_cast<std::uintptr_t>(object),
+    TW_TRACE(writeback_single_inode, reinterpret_cast<std::uintptr_t>(slot.object),
              static_cast<std::uint64_t>(slot.outcome), slot.bytes);
     const DirtyList::EndWrite ended = list_->end_write(slot, batch.kind_, now);
-    if (ended.clean) {
-      engine_.object_cleaned(*this, true);
+    if (ended.clean) ++clean;
+    if (ended.waiters) {
+      wakes = true;
     } else {
-      const auto overhead = static_cast<std::int64_t>(engine_.options().object_overhead_bytes);
-      counts_.add_writeback(-overhead);
-      engine_.counts_.add_writeback(-overhead);
-      came_back = true;
+      slot.object = nullptr;  // it may be gone
     }
-    if (ended.waiters) wake(object);
+  }
+  const bool came_back = clean != batch.slots_.size();
+  engine_.batch_cleaned(*this, batch.slots_.size(), clean);
+  for (const WriteSlot& slot : batch.slots_) {
+    if (wakes && slot.object != nullptr) wake(slot.object);
   }
   engine_.ended_batch();
   TW_TRACE(writeback_written, id_, batch.slots_.size(), batch.io.bytes);

@@ -53,9 +53,26 @@ bool DirtyListBase::mark_dirty_slow(DirtyObject& object, std::uint32_t classes, 
   }
 }
 
-bool DirtyListBase::list_clean(DirtyObject& object, std::uint32_t classes, Instant now) {
-  ListShard& home = shard(pick_shard(object));
-  ShardHold hold(home);
+// Few looks: where all are taken there are more threads than shards, and sleeping is right.
+ListShard& DirtyListBase::lock_for_listing(const DirtyObject& object) TW_NO_THREAD_SAFETY_ANALYSIS {
+  constexpr std::uint32_t kLooks = 4;
+  const std::uint32_t picked = pick_shard(object);
+  if (any_shard_will_do()) {
+    for (std::uint32_t i = 0; i < std::min(kLooks, shard_count()); ++i) {
+      ListShard& near = shard(picked ^ i);  // their number is a power of two
+      if (near.lock.try_lock()) return near;
+    }
+  }
+  ListShard& home = shard(picked);
+  home.lock.lock();
+  return home;
+}
+
+// The lock comes from lock_for_listing, which clang can't follow.
+bool DirtyListBase::list_clean(DirtyObject& object, std::uint32_t classes,
+                               Instant now) TW_NO_THREAD_SAFETY_ANALYSIS {
+  ListShard& home = lock_for_listing(object);
+  ShardHold hold(home, ShardHold::Locked{});
   // Another thread may be listing it through another shard: the exchange decides. Who sees kListed then
   // waits for this lock before it looks at the hook.
   std::uint32_t clean = 0;

@@ -43,6 +43,8 @@ struct alignas(kCacheLine) ListShard {
 class TW_SCOPED_CAPABILITY ShardHold {
  public:
   explicit ShardHold(ListShard& shard) TW_ACQUIRE(shard.lock) : shard_(shard) { shard.lock.lock(); }
+  struct Locked {};
+  ShardHold(ListShard& shard, Locked) TW_REQUIRES(shard.lock) : shard_(shard) {}
   ~ShardHold() TW_RELEASE() {
     close();
     shard_.lock.unlock();
@@ -109,6 +111,9 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
       TW_REQUIRES(shard.lock) = 0;
   // Takes it off wherever link_locked or a selection put it, in O(1). Keeps shard.oldest_ns.
   virtual void unlink_locked(ListShard& shard, DirtyObject& object) TW_REQUIRES(shard.lock) = 0;
+  // Whether what becomes dirty may go to any shard: then it goes to the next one that is free when a flusher,
+  // or a thread that was preempted, holds the picked one, and a writer hardly ever waits.
+  virtual bool any_shard_will_do() const { return false; }
   // Lock-free; by default what the design keeps in shard.oldest_ns.
   virtual Instant oldest_of(const ListShard& shard) const;
   // Whether a selection of this flusher covers the shard; all do, unless the design splits the work.
@@ -147,6 +152,7 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
 
  private:
   bool list_clean(DirtyObject& object, std::uint32_t classes, Instant now);
+  ListShard& lock_for_listing(const DirtyObject& object);
   static bool take_from_slot(DirtyObject& object, std::span<Batch* const> batches);
   static bool set_waiters(DirtyObject& object);
   bool relist(DirtyObject& object, Filing why, DirtyPhase from, std::uint32_t classes, const WriteEnd* end,

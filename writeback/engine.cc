@@ -144,7 +144,7 @@ bool WritebackEngine::mark_dirty_slow(DirtyObject& object, std::uint32_t classes
     if (!counted) charge_object(*context, grant);  // it was cleaned in between
     context->note_listed();
   } else if (counted) {
-    object_cleaned(*context, false);  // another thread was first
+    object_cancelled(*context);  // another thread was first
   }
   return became_listed;
 }
@@ -160,16 +160,25 @@ void WritebackEngine::charge_object(WritebackContext& context, DirtyGrant* grant
   count_dirty(context, overhead, 1);
 }
 
-// An object left the list's care: written, given up, or cancelled.
-void WritebackEngine::object_cleaned(WritebackContext& context, bool was_writing) {
+void WritebackEngine::object_cancelled(WritebackContext& context) {
   const auto overhead = static_cast<std::int64_t>(options_.object_overhead_bytes);
-  if (was_writing) {
-    context.counts_.add_writeback(-overhead);
-    counts_.add_writeback(-overhead);
-  }
   context.counts_.add(-overhead, -1);
   counts_.add(-overhead, 0);
   give_back(options_.object_overhead_bytes);
+}
+
+// Of the objects that a batch held, `clean` have left the list's care; the others are dirty and no longer
+// being written. Once per batch: seven atomic adds for each object are a tenth of what writing it costs here.
+void WritebackEngine::batch_cleaned(WritebackContext& context, std::uint64_t written, std::uint64_t clean) {
+  const auto overhead = static_cast<std::int64_t>(options_.object_overhead_bytes);
+  const std::int64_t written_bytes = static_cast<std::int64_t>(written) * overhead;
+  const std::int64_t clean_bytes = static_cast<std::int64_t>(clean) * overhead;
+  context.counts_.add_writeback(-written_bytes);
+  counts_.add_writeback(-written_bytes);
+  if (clean == 0) return;
+  context.counts_.add(-clean_bytes, -static_cast<std::int64_t>(clean));
+  counts_.add(-clean_bytes, 0);
+  give_back(static_cast<std::uint64_t>(clean_bytes));
 }
 
 void WritebackEngine::count_dirty(WritebackContext& context, std::uint64_t bytes, std::int64_t objects) {
@@ -232,10 +241,10 @@ bool WritebackEngine::cancel(DirtyObject& object) {
         return was_dirty;
       case DirtyList::TakeOut::kTakenWakeOthers:
         context.wake(&object);
-        object_cleaned(context, false);
+        object_cancelled(context);
         return true;
       case DirtyList::TakeOut::kTaken:
-        object_cleaned(context, false);
+        object_cancelled(context);
         return true;
       case DirtyList::TakeOut::kInBatch:
         was_dirty = true;

@@ -222,7 +222,8 @@ class WritebackEngine {
 
   bool mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant);
   void count_dirty(WritebackContext& context, std::uint64_t bytes, std::int64_t objects);
-  void object_cleaned(WritebackContext& context, bool was_writing);
+  void object_cancelled(WritebackContext& context);
+  void batch_cleaned(WritebackContext& context, std::uint64_t written, std::uint64_t clean);
   void charge_object(WritebackContext& context, DirtyGrant* grant);
   void give_back(std::uint64_t bytes);
   // Around the end of a batch: what its objects give back is handed to the waiters at once when all of it is

@@ -77,6 +77,7 @@ class TimerWheelList final : public DirtyListBase {
     if (count == 1) return 0;
     return (current_cpu() * cpu_stride_ + (thread_number() & (cpu_stride_ - 1))) & (count - 1);
   }
+  bool any_shard_will_do() const override { return true; }
   Instant oldest_of(const ListShard& shard) const override {
     const Instant oldest = static_cast<const WheelListShard&>(shard).hint.oldest();
     // Due at once (the clock was set back): very old, but such that an age can still be computed.
