@@ -245,6 +245,7 @@ TargetFigures FlatTarget::figures() {
                                    .batches = stats.batches,
                                    .oldest_age_max_ms = stats.oldest_age_max.seconds() * 1e3};
   out.throttle = ThrottleFigures{.pauses = stats.throttle_pauses, .ns = stats.throttle_ns};
+  if (const LatencySummary marks = engine_->mark_dirty_times(); marks.count != 0) out.mark_dirty = marks;
   if (const LatencySummary pauses = engine_->throttle_pauses(); pauses.count != 0) out.throttle_pause = pauses;
   out.device = difference(device_->stats(), device_at_start_);
   const FlatStoreStats store = store_->stats();

@@ -130,6 +130,13 @@ void WritebackEngine::stop() {
 
 // ---- dirtying and accounting ----
 
+bool WritebackEngine::mark_dirty_timed(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant) {
+  const std::uint64_t began = read_tsc();
+  const bool became_listed = !object.covers(classes) && mark_dirty_slow(object, classes, now, grant);
+  mark_dirty_ns_.record(static_cast<std::uint64_t>(static_cast<double>(read_tsc() - began) / tsc_ticks_per_ns()));
+  return became_listed;
+}
+
 bool WritebackEngine::mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant) {
   TW_ASSERT(object.context() < kMaxContexts, "an object is dirtied before set_context()");
   WritebackContext* context = contexts_[object.context()].load(std::memory_order_acquire);

@@ -154,6 +154,7 @@ class WritebackEngine {
   // marked already. `now` is the reading that feeds mtime. Data: publish the tag first (dirty_object.h).
   // True when a clean object became listed, which charges object_overhead_bytes (to the grant, if given).
   bool mark_dirty(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant = nullptr) {
+    if (now.ns % kMarkDirtySampling == 0) [[unlikely]] return mark_dirty_timed(object, classes, now, grant);
     if (object.covers(classes)) return false;
     return mark_dirty_slow(object, classes, now, grant);
   }
@@ -195,6 +196,9 @@ class WritebackEngine {
   // ---- what is going on ----
   WritebackStats stats() const;
   WritebackStats stats(const WritebackContext& context) const;
+  // Of one mark_dirty() in kMarkDirtySampling, whatever path it took. The caller's clock reading picks them:
+  // its low bits are as good as random, and no counter has to be kept for it.
+  LatencySummary mark_dirty_times() const { return mark_dirty_ns_.summary(); }
   LatencySummary throttle_pauses() const { return throttle_pause_ns_.summary(); }  // how long writers waited
   std::uint64_t dirty_and_writeback_bytes() const;  // exact when nothing moves; not what is only granted
   std::uint64_t dirty_bytes() const;                // writeback not counted
@@ -220,6 +224,8 @@ class WritebackEngine {
   friend class Flusher;
   WritebackEngine(const EngineOptions& options, std::unique_ptr<Driver> driver, std::unique_ptr<Throttle> throttle);
 
+  static constexpr std::int64_t kMarkDirtySampling = 64;
+  bool mark_dirty_timed(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant);
   bool mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant);
   void count_dirty(WritebackContext& context, std::uint64_t bytes, std::int64_t objects);
   void object_cancelled(WritebackContext& context);
@@ -256,12 +262,15 @@ class WritebackEngine {
 
   // ---- writers that wait ----
   // Those who are granted something are taken off the queue under throttle_lock_ and woken after it, each at
-  // a seat: woken under the lock, they would all run into it. A seat's lock outlives the waiter on its stack.
+  // its seat (by thread; who shares one wakes for nothing now and then), and there too after the lock: woken
+  // under a lock, they would run into it, above all where the woken thread takes the waker's CPU. The seat
+  // outlives the waiter, which is on a stack.
   struct alignas(kCacheLine) Seat {
     Seat();
     Mutex lock TW_ACQUIRED_AFTER(kRankCompletion) TW_ACQUIRED_BEFORE(kRankStatistics);
+    CondVar woken;
   };
-  static constexpr std::uint32_t kSeats = 16;
+  static constexpr std::uint32_t kSeats = 64;
   std::array<Seat, kSeats> seats_;
   alignas(kCacheLine) Mutex throttle_lock_ TW_ACQUIRED_AFTER(kRankCompletion) TW_ACQUIRED_BEFORE(kRankStatistics);
   ThrottleWaiter* waiters_head_ TW_GUARDED_BY(throttle_lock_) = nullptr;
@@ -276,6 +285,7 @@ class WritebackEngine {
   Atomic<std::uint64_t> throttle_pauses_{0};
   Atomic<std::uint64_t> throttle_ns_{0};
   SharedLatencyHistogram throttle_pause_ns_;
+  SharedLatencyHistogram mark_dirty_ns_;
 
   // 1: background flushers are at work or have been told to look. seq_cst: a flusher stores 0 and then
   // reads the counters; a writer counts and then reads this. One of the two sees the other.

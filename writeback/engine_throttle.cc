@@ -229,15 +229,17 @@ Result<DirtyGrant> WritebackEngine::balance_slow(WritebackContext& context, std:
   struct Sleeper : ThrottleWaiter {
     explicit Sleeper(Seat& its_seat) : seat(its_seat) {}
     Seat& seat;
-    CondVar condition;
     bool woken = false;  // under the seat's lock
   };
   Sleeper sleeper(seats_[thread_number() % kSeats]);
   sleeper.wake = [](ThrottleWaiter& waiter) {
     auto& mine = static_cast<Sleeper&>(waiter);
-    MutexLock guard(mine.seat.lock);
-    mine.woken = true;
-    mine.condition.notify_one();
+    Seat& its_seat = mine.seat;
+    {
+      MutexLock guard(its_seat.lock);
+      mine.woken = true;
+    }
+    its_seat.woken.notify_all();
   };
   if (stopping()) return TW_FAIL(kShutDown);
 
@@ -263,7 +265,7 @@ Result<DirtyGrant> WritebackEngine::balance_slow(WritebackContext& context, std:
     Mutex& lock = sleeper.seat.lock;
     lock.lock();
     while (!sleeper.woken) {
-      driver_->wait(lock, sleeper.condition, options_.writer_recheck);
+      driver_->wait(lock, sleeper.seat.woken, options_.writer_recheck);
       const Instant now = clock_->now();
       if (sleeper.woken || now - looked < options_.writer_recheck) continue;
       looked = now;
