@@ -47,7 +47,7 @@ struct ChildRun {
     watch.progress = isatty(STDERR_FILENO) == 1;
     watch.progress_label = label;
     RunResult result = run_workload(options, target, watch);
-    if (const Result<bool> ended = target.shut_down(); !ended) {
+    if (const Result<void> ended = target.shut_down(); !ended) {
       result.errors.push_back("shut down: " + std::string(ended.error().sentence()));
     }
     text = fsmark_json(result, options.command);

@@ -114,14 +114,11 @@ class FlatTarget final : public WorkloadTarget {
   }
   Result<void> sync() override { return store_->sync(); }
   Result<bool> remount() override;
-  Result<bool> shut_down() override {
-    if (store_ == nullptr) return true;
-    const Result<void> done = store_->unmount();
-    // The data is on the device, the index found no room there.
-    if (!done && done.error().code == Reason::kNoSpace) return false;
-    TW_TRY(done);
+  Result<void> shut_down() override {
+    if (store_ == nullptr) return {};
+    TW_TRY(store_->unmount());
     store_.reset();
-    return device_->keeps_data();
+    return {};
   }
   std::uint32_t used_percent() override {
     const FlatStoreStats stats = store_->stats();
@@ -194,11 +191,7 @@ std::string FlatTarget::description() const {
 }
 
 Result<bool> FlatTarget::remount() {
-  if (const Result<void> done = store_->unmount(); !done) {
-    if (done.error().code != Reason::kNoSpace) return Unexpected(done.error());
-    store_->drop_caches();
-    return false;
-  }
+  TW_TRY(store_->unmount());
   store_.reset();
   access_.store = nullptr;
   auto store = FlatStore::mount(*device_, *engine_, budget_, store_options());

@@ -112,7 +112,7 @@ int run_fsmark(const FsmarkOptions& options) {
   watch.interval_csv = csv;
   watch.progress = isatty(STDERR_FILENO) == 1;
   RunResult result = run_workload(options, target, watch);
-  const Result<bool> ended = target.shut_down();
+  const Result<void> ended = target.shut_down();
   if (!ended) {
     result.errors.push_back("shut down: " + std::string(ended.error().sentence()));
   }
@@ -120,9 +120,6 @@ int run_fsmark(const FsmarkOptions& options) {
   if (result.full) transcript.print("# full after " + std::to_string(result.files) + " files\n");
   if (result.verified_files) {
     transcript.print("# verified: every byte of " + std::to_string(*result.verified_files) + " files\n");
-  }
-  if (ended && !*ended && options.device.kind == DeviceKind::kImage) {
-    transcript.print("# the image is too full for the store's index: its files cannot be opened again\n");
   }
   if (result.interrupted) transcript.print("# interrupted: figures are of what was done until then\n");
   if (result.disturbed()) {

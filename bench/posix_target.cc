@@ -128,7 +128,7 @@ class PosixTarget final : public WorkloadTarget {
     return {};
   }
   Result<bool> remount() override { return false; }
-  Result<bool> shut_down() override { return true; }
+  Result<void> shut_down() override { return {}; }
 
   std::uint32_t used_percent() override {
     struct statvfs found {};

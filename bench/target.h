@@ -107,11 +107,10 @@ class WorkloadTarget {
   // Everything written before the call is durable when it returns. Acts on this target alone.
   virtual Result<void> sync() = 0;
   // Drops what is cached and opens again from what is stored, so that reads come from the device. False:
-  // this target cannot open again now, it only dropped what it could. No TargetThread has a file open.
+  // this target cannot, reads may come from memory. No TargetThread has a file open.
   virtual Result<bool> remount() = 0;
-  // Ends cleanly. True: what is stored can be opened again; false: it is stored, but a full device left no
-  // room for what opening it needs.
-  virtual Result<bool> shut_down() = 0;
+  // Ends cleanly: what is stored can be opened again.
+  virtual Result<void> shut_down() = 0;
   virtual std::uint32_t used_percent() = 0;          // FSUse%
   // A measured run begins: moments and device totals count from here.
   virtual void start_observation() = 0;

@@ -12,10 +12,12 @@ namespace {
 
 LockClass index_class("flat-index", LockRank::kStore);
 
-// A shard takes so many blocks at a time while there are plenty.
-constexpr std::uint64_t kHandBlocks = 1024;
-// Below this many nobody takes more than needed, so that few have to be gathered at the end.
-constexpr std::int64_t kPlentyBlocks = 2 * FileIndex::kShards * kHandBlocks;
+// A shard takes so much at a time while there is plenty: 1,024 blocks.
+constexpr std::uint64_t kHandWords = 1024 * FileIndex::kBlockWords;
+// Below this nobody takes more than needed, so that little has to be gathered at the end.
+constexpr std::int64_t kPlentyWords = 2 * FileIndex::kShards * kHandWords;
+// What a page reserves that has no block: the block, and an extent of its own.
+constexpr std::uint64_t kPageWords = FileIndex::kBlockWords + FileIndex::kExtentWords;
 
 }  // namespace
 
@@ -26,7 +28,7 @@ FileIndex::FileIndex(PageCache& pages, MemoryBudget& budget, std::uint64_t block
       budget_(budget),
       total_blocks_(blocks),
       shards_(std::make_unique<Shard[]>(kShards)),
-      unreserved_(static_cast<std::int64_t>(blocks)) {
+      unreserved_words_(static_cast<std::int64_t>(blocks * kBlockWords)) {
   static_assert(sizeof(Entry) == 16 && kRunFiles * sizeof(Entry) == kPageBytes);
   TW_ASSERT(blocks <= kMaxDeviceBlocks, "the device has more blocks than an entry can name");
 }
@@ -104,6 +106,13 @@ void FileIndex::erase_run_locked(Shard& shard, Run& run) {
 }
 
 Page* FileIndex::release_entry_locked(Shard& shard, std::uint64_t key, Entry& entry) {
+  const std::uint64_t words = kFileWords + kExtentWords * entry.extents();
+  shard.index_words -= words;
+  give_back_locked(shard, words);
+  if (entry.has(Entry::kTable)) {
+    recharge_locked(shard, entry.table()->memory_bytes(), 0);
+    delete entry.table();
+  }
   entry = {};
   Run* run = find_run_locked(shard, key / kRunFiles);
   if (--run->used != 0) return nullptr;
@@ -118,7 +127,8 @@ Result<void> FileIndex::begin_create(FileKey key) {
   Shard& shard = shard_of(key.value);
   Page* spare = nullptr;
   Result<void> result;
-  for (;;) {
+  for (bool gathered = false;;) {
+    bool full = false;
     {
       MutexLock lock(shard.mutex);
       Run* run = find_run_locked(shard, key.value / kRunFiles);
@@ -132,16 +142,32 @@ Result<void> FileIndex::begin_create(FileKey key) {
           result = TW_FAIL(kExists);
         } else if (entry.has(Entry::kUnlinked)) {
           result = TW_FAIL(kBusy);
-        } else {
+        } else if (reserve_locked(shard, kFileWords)) {
+          shard.index_words += kFileWords;
           entry.set(Entry::kCreating);
           ++run->used;
+        } else {
+          full = true;
+          if (run->used == 0) {
+            spare = run->page;
+            erase_run_locked(shard, *run);
+          }
         }
-        break;
+        if (!full) break;
       }
     }
-    spare = pages_.allocate_page();  // may wait for memory
-    if (spare == nullptr) return TW_FAIL(kNoMemory);
-    std::memset(spare->data, 0, kPageBytes);
+    if (full) {
+      if (gathered) {
+        result = TW_FAIL(kNoSpace);
+        break;
+      }
+      gather_hands();
+      gathered = true;
+    } else {
+      spare = pages_.allocate_page();  // may wait for memory
+      if (spare == nullptr) return TW_FAIL(kNoMemory);
+      std::memset(spare->data, 0, kPageBytes);
+    }
   }
   if (spare != nullptr) pages_.free_page(*spare);
   return result;
@@ -193,12 +219,10 @@ void FileIndex::erase(Inode& inode, std::vector<BlockExtent>& blocks) {
     TW_ASSERT(entry != nullptr && entry->has(Entry::kUnlinked), "a file is erased that was not unlinked");
     if (entry->has(Entry::kTable)) {
       for (const FileExtent& extent : entry->table()->all()) blocks.push_back({extent.block, extent.pages});
-      recharge_locked(shard, entry->table()->memory_bytes(), 0);
-      delete entry->table();
     } else if (entry->single_blocks() != 0) {
       blocks.push_back({entry->single_block(), entry->single_blocks()});
     }
-    give_back_locked(shard, std::exchange(inode.store_data[1], 0));
+    give_back_locked(shard, std::exchange(inode.store_data[1], 0) * kPageWords);
     page = release_entry_locked(shard, inode.number(), *entry);
   }
   if (page != nullptr) pages_.free_page(*page);
@@ -206,41 +230,41 @@ void FileIndex::erase(Inode& inode, std::vector<BlockExtent>& blocks) {
 
 // ---- space ----
 
-bool FileIndex::reserve_locked(Shard& shard, std::uint64_t blocks) {
-  if (shard.in_hand < blocks) {
-    std::int64_t left = unreserved_.load(std::memory_order_relaxed);
+bool FileIndex::reserve_locked(Shard& shard, std::uint64_t words) {
+  if (shard.words_in_hand < words) {
+    std::int64_t left = unreserved_words_.load(std::memory_order_relaxed);
     std::int64_t take;
     do {
-      take = static_cast<std::int64_t>(blocks - shard.in_hand);
+      take = static_cast<std::int64_t>(words - shard.words_in_hand);
       if (left < take) return false;
-      if (left >= kPlentyBlocks) take += kHandBlocks;
-    } while (!unreserved_.compare_exchange(left, left - take, std::memory_order_relaxed));
-    shard.in_hand += static_cast<std::uint64_t>(take);
+      if (left >= kPlentyWords) take += kHandWords;
+    } while (!unreserved_words_.compare_exchange(left, left - take, std::memory_order_relaxed));
+    shard.words_in_hand += static_cast<std::uint64_t>(take);
   }
-  shard.in_hand -= blocks;
+  shard.words_in_hand -= words;
   return true;
 }
 
-void FileIndex::give_back_locked(Shard& shard, std::uint64_t blocks) {
-  shard.in_hand += blocks;
-  if (shard.in_hand <= 2 * kHandBlocks) return;
-  unreserved_.fetch_add(static_cast<std::int64_t>(shard.in_hand - kHandBlocks), std::memory_order_relaxed);
-  shard.in_hand = kHandBlocks;
+void FileIndex::give_back_locked(Shard& shard, std::uint64_t words) {
+  shard.words_in_hand += words;
+  if (shard.words_in_hand <= 2 * kHandWords) return;
+  unreserved_words_.fetch_add(static_cast<std::int64_t>(shard.words_in_hand - kHandWords), std::memory_order_relaxed);
+  shard.words_in_hand = kHandWords;
 }
 
 void FileIndex::give_back(FileKey key, std::uint64_t blocks) {
   Shard& shard = shard_of(key.value);
   MutexLock lock(shard.mutex);
-  give_back_locked(shard, blocks);
+  give_back_locked(shard, blocks * kBlockWords);
 }
 
 // Before it is said that there is no space: what other shards have in hand counts.
 void FileIndex::gather_hands() {
   for (std::uint32_t i = 0; i < kShards; ++i) {
     MutexLock lock(shards_[i].mutex);
-    if (shards_[i].in_hand == 0) continue;
-    unreserved_.fetch_add(static_cast<std::int64_t>(shards_[i].in_hand), std::memory_order_relaxed);
-    shards_[i].in_hand = 0;
+    if (shards_[i].words_in_hand == 0) continue;
+    unreserved_words_.fetch_add(static_cast<std::int64_t>(shards_[i].words_in_hand), std::memory_order_relaxed);
+    shards_[i].words_in_hand = 0;
   }
 }
 
@@ -283,7 +307,7 @@ Result<void> FileIndex::begin_write(Inode& inode, std::uint64_t first_page, std:
           ++need;
         }
       }
-      if (need == 0 || reserve_locked(shard, need)) {
+      if (need == 0 || reserve_locked(shard, need * kPageWords)) {
         inode.store_data[1] += need;
         entry->set(Entry::kWriter);
         return {};
@@ -307,7 +331,7 @@ void FileIndex::end_write(Inode& inode, const WriteReservation& reservation, std
   entry->clear(Entry::kWriter);
   if (unused != 0) {
     inode.store_data[1] -= unused;
-    give_back_locked(shard, unused);
+    give_back_locked(shard, unused * kPageWords);
   }
   if (shard.waiters != 0) shard.writer_gone.notify_all();
 }
@@ -372,7 +396,12 @@ void FileIndex::commit(Inode& inode, std::span<const FileExtent> fresh, std::uin
   TW_ASSERT(entry != nullptr, "an inode has no entry");
   TW_ASSERT(inode.store_data[1] >= pages, "pages were written that had no block reserved");
   inode.store_data[1] -= pages;
+  // Each page had the words of an extent of its own; never more are needed.
+  const std::uint64_t words_before = kExtentWords * entry->extents();
   add_extents_locked(shard, *entry, fresh);
+  const std::uint64_t words_after = kExtentWords * entry->extents();
+  shard.index_words += words_after - words_before;
+  give_back_locked(shard, words_before + pages * kExtentWords - words_after);
   entry->set_size(exact_size ? size : std::max(entry->size(), size));
 }
 
@@ -381,7 +410,7 @@ void FileIndex::unreserve(Inode& inode, std::uint64_t pages) {
   MutexLock lock(shard.mutex);
   TW_ASSERT(inode.store_data[1] >= pages, "pages are dropped that had no block reserved");
   inode.store_data[1] -= pages;
-  give_back_locked(shard, pages);
+  give_back_locked(shard, pages * kPageWords);
 }
 
 // ---- all of it ----
@@ -410,26 +439,40 @@ Result<void> FileIndex::restore(const File& file) {
   TW_TRY(begin_create(file.key));
   std::uint64_t blocks = 0;
   for (const FileExtent& extent : file.extents) blocks += extent.pages;
+  std::uint64_t blocks_and_extents;
   {
     Shard& shard = shard_of(file.key.value);
     MutexLock lock(shard.mutex);
     Entry* entry = find_locked(shard, file.key.value);
     add_extents_locked(shard, *entry, file.extents);
     entry->set_size(file.size);
+    const std::uint64_t words = kExtentWords * entry->extents();
+    shard.index_words += words;
+    blocks_and_extents = blocks * kBlockWords + words;
   }
-  unreserved_.fetch_sub(static_cast<std::int64_t>(blocks), std::memory_order_relaxed);
+  // Not from the hand: the device had room for all of this, or the index does not tell the truth.
+  unreserved_words_.fetch_sub(static_cast<std::int64_t>(blocks_and_extents), std::memory_order_relaxed);
   end_create(file.key, true);
   return {};
 }
 
-std::uint64_t FileIndex::unreserved_blocks() const {
+std::uint64_t FileIndex::unreserved_words() const {
   std::int64_t total = 0;
   for (std::uint32_t i = 0; i < kShards; ++i) {
     MutexLock lock(shards_[i].mutex);
-    total += static_cast<std::int64_t>(shards_[i].in_hand);
+    total += static_cast<std::int64_t>(shards_[i].words_in_hand);
   }
-  total += unreserved_.load(std::memory_order_relaxed);
-  return static_cast<std::uint64_t>(total);
+  total += unreserved_words_.load(std::memory_order_relaxed);
+  return total < 0 ? 0 : static_cast<std::uint64_t>(total);
+}
+
+std::uint64_t FileIndex::index_words() const {
+  std::uint64_t total = 0;
+  for (std::uint32_t i = 0; i < kShards; ++i) {
+    MutexLock lock(shards_[i].mutex);
+    total += shards_[i].index_words;
+  }
+  return total;
 }
 
 FileIndexStats FileIndex::stats() const {
@@ -444,7 +487,7 @@ FileIndexStats FileIndex::stats() const {
 }
 
 void FileIndex::check_invariants() const {
-  std::uint64_t blocks = 0, files = 0;
+  std::uint64_t blocks = 0, files = 0, words = 0;
   for (std::uint32_t i = 0; i < kShards; ++i) {
     Shard& shard = shards_[i];
     MutexLock lock(shard.mutex);
@@ -455,7 +498,10 @@ void FileIndex::check_invariants() const {
       std::uint32_t used = 0;
       for (std::uint32_t n = 0; n < kRunFiles; ++n) {
         const Entry& entry = reinterpret_cast<const Entry*>(run.page->data)[n];
-        used += entry.has(Entry::kLive | Entry::kUnlinked | Entry::kCreating) ? 1 : 0;
+        if (entry.has(Entry::kLive | Entry::kUnlinked | Entry::kCreating)) {
+          ++used;
+          words += kFileWords + kExtentWords * entry.extents();
+        }
         blocks += entry.has(Entry::kTable) ? entry.table()->blocks() : entry.single_blocks();
         files += entry.has(Entry::kLive) ? 1 : 0;
       }
@@ -465,7 +511,9 @@ void FileIndex::check_invariants() const {
     TW_ASSERT(runs == shard.runs_used, "a shard's count of runs is wrong");
   }
   TW_ASSERT(files == stats().files, "the count of files is wrong");
-  TW_ASSERT(blocks + unreserved_blocks() == total_blocks_, "blocks are lost or counted twice");
+  TW_ASSERT(words == index_words(), "the count of the saved index's words is wrong");
+  TW_ASSERT(blocks * kBlockWords + words + unreserved_words() == total_blocks_ * kBlockWords,
+            "space is lost or counted twice");
 }
 
 }  // namespace tidewheel

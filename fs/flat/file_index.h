@@ -6,12 +6,15 @@
 // Threads:   every method is thread-safe. begin_write .. end_write serialise the writers of one file.
 // Locks:     kShards shard locks (rank kStore) by run; mapping locks are taken inside. No lock is held while
 //            memory is waited for, blocks are allocated, or I/O is done. No lock and no shared line is common
-//            to all writers: each shard keeps some reserved-to-be blocks in hand.
-// Units:     pages and blocks of 4 KiB; bytes where named.
+//            to all writers: each shard keeps some reserved-to-be space in hand.
+// Units:     pages and blocks of 4 KiB; bytes where named. Space is counted in words of 8 bytes: a block is
+//            kBlockWords, a file that the saved index lists kFileWords, each of its extents kExtentWords.
 // Errors:    kExists, kNotFound, kBusy (unlinked, and still open somewhere), kNoMemory, kNoSpace.
 // Invariant: (1) each page that is dirty or being written has a block: an extent of its file, or one unit of
 //            Inode::store_data[1], the file's reserved blocks; so writeback never lacks space.
-//            (2) unreserved + in the shards' hands + reserved + in extents + being written = all blocks.
+//            (2) unreserved + in the shards' hands + reserved + in extents + being written + what the saved
+//            index needs = all words. So a full device has room for its index: a page that has no extent
+//            yet keeps the words of one of its own until it is written.
 //            (3) size and extents of an entry describe data that is on the device.
 //
 //   free --begin_create--> creating --end_create--> live --begin_unlink--> unlinked --erase--> free
@@ -57,12 +60,16 @@ class FileIndex {
   // 2^48: what an entry can say. A single extent has at most 2^24 blocks (64 GiB), anywhere in 2^40.
   static constexpr std::uint64_t kMaxFileBytes = (1ULL << 48) - 1;
   static constexpr std::uint64_t kMaxDeviceBlocks = 1ULL << 40;  // 4 PiB
+  // What a block of the saved index holds beside the two words that may say where the index goes on.
+  static constexpr std::uint64_t kBlockWords = 510;
+  static constexpr std::uint64_t kFileWords = 3;    // key, size, number of extents
+  static constexpr std::uint64_t kExtentWords = 3;  // page, block, pages
 
   FileIndex(PageCache& pages, MemoryBudget& budget, std::uint64_t blocks);
   ~FileIndex();  // frees what is left
 
   // ---- files ----
-  Result<void> begin_create(FileKey key);
+  Result<void> begin_create(FileKey key);  // kNoSpace: not even for its place in the saved index
   void end_create(FileKey key, bool made);
   Result<std::uint64_t> size_of(FileKey key) const;  // on the device; kNotFound unless live
   bool live(FileKey key) const { return size_of(key).has_value(); }
@@ -88,6 +95,11 @@ class FileIndex {
   // Pages that will never be written: their reserved blocks are free again.
   void unreserve(Inode& inode, std::uint64_t pages);
   void give_back(FileKey key, std::uint64_t blocks);
+  // Writing what is dirty would set at least one page's space free: pages that lie together need fewer words.
+  // `dirty_bytes` are all of the store.
+  static bool worth_writing(std::uint64_t dirty_bytes) {
+    return dirty_bytes / kPageBytes * kExtentWords >= kBlockWords + kExtentWords;
+  }
 
   // ---- all of it ----
   struct File {
@@ -100,8 +112,10 @@ class FileIndex {
   // From a saved index. The blocks have been taken from the allocator.
   Result<void> restore(const File& file);
   std::uint64_t total_blocks() const { return total_blocks_; }
-  // Not reserved and not in use; exact when nobody writes.
-  std::uint64_t unreserved_blocks() const;
+  // Whole blocks neither reserved nor in use; exact when nobody writes.
+  std::uint64_t unreserved_blocks() const { return unreserved_words() / kBlockWords; }
+  std::uint64_t unreserved_words() const;
+  std::uint64_t index_words() const;  // of a saved index; exact when nobody writes
   FileIndexStats stats() const;
   // At rest.
   void check_invariants() const;
@@ -120,8 +134,9 @@ class FileIndex {
     std::uint32_t waiters TW_GUARDED_BY(mutex) = 0;
     std::uint32_t runs_used TW_GUARDED_BY(mutex) = 0;
     std::vector<Run> runs TW_GUARDED_BY(mutex);  // open addressing, linear, at most 3/4 full
-    std::uint64_t in_hand TW_GUARDED_BY(mutex) = 0;
-    std::uint64_t files TW_GUARDED_BY(mutex) = 0;
+    std::uint64_t words_in_hand TW_GUARDED_BY(mutex) = 0;
+    std::uint64_t files TW_GUARDED_BY(mutex) = 0;        // live
+    std::uint64_t index_words TW_GUARDED_BY(mutex) = 0;  // of all entries that are not free
     std::uint64_t table_bytes TW_GUARDED_BY(mutex) = 0;
   };
 
@@ -135,17 +150,17 @@ class FileIndex {
   Page* release_entry_locked(Shard& shard, std::uint64_t key, Entry& entry) TW_REQUIRES(shard.mutex);
   void add_extents_locked(Shard& shard, Entry& entry, std::span<const FileExtent> fresh) TW_REQUIRES(shard.mutex);
   void recharge_locked(Shard& shard, std::uint64_t before, std::uint64_t after) TW_REQUIRES(shard.mutex);
-  bool reserve_locked(Shard& shard, std::uint64_t blocks) TW_REQUIRES(shard.mutex);
-  void give_back_locked(Shard& shard, std::uint64_t blocks) TW_REQUIRES(shard.mutex);
+  bool reserve_locked(Shard& shard, std::uint64_t words) TW_REQUIRES(shard.mutex);
+  void give_back_locked(Shard& shard, std::uint64_t words) TW_REQUIRES(shard.mutex);
   void gather_hands();
 
   PageCache& pages_;
   MemoryBudget& budget_;
   const std::uint64_t total_blocks_;
   const std::unique_ptr<Shard[]> shards_;
-  // Blocks nobody has reserved and no shard has in hand. Relaxed: only the sum matters; the blocks
-  // themselves come from the allocator, under its lock.
-  alignas(kCacheLine) Atomic<std::int64_t> unreserved_;
+  // Words nobody has reserved and no shard has in hand. Relaxed: only the sum matters; the blocks themselves
+  // come from the allocator, under its lock.
+  alignas(kCacheLine) Atomic<std::int64_t> unreserved_words_;
   Atomic<std::uint64_t> table_bytes_charged_{0};
 };
 

@@ -26,11 +26,9 @@ struct Layout {  // offsets in block 0; the CRC covers all bytes before it
   static constexpr std::size_t kIndexCrcAt = 36;
   static constexpr std::size_t kFilesAt = 40;
   static constexpr std::size_t kIndexBytesAt = 48;
-  static constexpr std::size_t kIndexExtentsAt = 56;
-  static constexpr std::size_t kExtentsAt = 64;  // {block, blocks} each
+  static constexpr std::size_t kIndexAt = 56;  // block, blocks
   static constexpr std::size_t kCrcAt = kBlockBytes - 4;
 };
-static_assert(Layout::kExtentsAt + FlatHeader::kMaxIndexExtents * 16 <= Layout::kCrcAt);
 
 template <class T>
 void put(std::span<std::byte, kBlockBytes> block, std::size_t at, T value) {
@@ -67,7 +65,6 @@ std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t n) {
 }
 
 void encode_header(const FlatHeader& header, std::span<std::byte, kBlockBytes> block) {
-  TW_ASSERT(header.index_extents.size() <= FlatHeader::kMaxIndexExtents, "the index lies in too many pieces");
   std::memset(block.data(), 0, block.size());
   std::memcpy(block.data() + Layout::kMagicAt, kMagic, sizeof kMagic);
   put<std::uint32_t>(block, Layout::kVersionAt, FlatHeader::kVersion);
@@ -78,13 +75,8 @@ void encode_header(const FlatHeader& header, std::span<std::byte, kBlockBytes> b
   put<std::uint32_t>(block, Layout::kIndexCrcAt, header.index_crc);
   put<std::uint64_t>(block, Layout::kFilesAt, header.files);
   put<std::uint64_t>(block, Layout::kIndexBytesAt, header.index_bytes);
-  put<std::uint64_t>(block, Layout::kIndexExtentsAt, header.index_extents.size());
-  std::size_t at = Layout::kExtentsAt;
-  for (const BlockExtent& extent : header.index_extents) {
-    put<std::uint64_t>(block, at, extent.block);
-    put<std::uint64_t>(block, at + 8, extent.blocks);
-    at += 16;
-  }
+  put<std::uint64_t>(block, Layout::kIndexAt, header.index.block);
+  put<std::uint64_t>(block, Layout::kIndexAt + 8, header.index.blocks);
   put<std::uint32_t>(block, Layout::kCrcAt, crc32c(0, block.data(), Layout::kCrcAt));
 }
 
@@ -106,12 +98,7 @@ Result<FlatHeader> decode_header(std::span<const std::byte, kBlockBytes> block) 
   header.index_crc = get<std::uint32_t>(block, Layout::kIndexCrcAt);
   header.files = get<std::uint64_t>(block, Layout::kFilesAt);
   header.index_bytes = get<std::uint64_t>(block, Layout::kIndexBytesAt);
-  const auto extents = get<std::uint64_t>(block, Layout::kIndexExtentsAt);
-  if (extents > FlatHeader::kMaxIndexExtents) return TW_FAIL(kCorrupt);
-  for (std::uint64_t i = 0; i < extents; ++i) {
-    const std::size_t at = Layout::kExtentsAt + i * 16;
-    header.index_extents.push_back({get<std::uint64_t>(block, at), get<std::uint64_t>(block, at + 8)});
-  }
+  header.index = {get<std::uint64_t>(block, Layout::kIndexAt), get<std::uint64_t>(block, Layout::kIndexAt + 8)};
   return header;
 }
 

@@ -7,7 +7,6 @@
 #pragma once
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "base/result.h"
 #include "fs/block/block_device.h"
@@ -18,10 +17,9 @@ namespace tidewheel {
 struct FlatHeader {
   enum class State : std::uint32_t {
     kInUse = 1,  // mounted, or not unmounted: the contents are lost
-    kClean = 2,  // the index is where index_extents says
+    kClean = 2,  // the index begins where `index` says
   };
   static constexpr std::uint32_t kVersion = 1;
-  static constexpr std::size_t kMaxIndexExtents = 240;
 
   State state = State::kInUse;
   std::uint64_t seed = 0;  // differs from store to store, as a UUID would
@@ -29,7 +27,7 @@ struct FlatHeader {
   std::uint64_t files = 0;
   std::uint64_t index_bytes = 0;
   std::uint32_t index_crc = 0;
-  std::vector<BlockExtent> index_extents;
+  BlockExtent index;  // the first extent of the saved index
 };
 
 enum class DeviceContent : std::uint8_t {

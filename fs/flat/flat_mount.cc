@@ -1,6 +1,7 @@
 // A store comes and goes: making and opening one, saving its index, unmounting, abandoning.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "fs/flat/aligned_buffer.h"
 #include "fs/flat/flat_header.h"
@@ -14,78 +15,116 @@ namespace {
 constexpr std::uint64_t kFirstDataBlock = 1;  // after the header
 constexpr std::size_t kStreamBlocks = 256;    // 1 MiB at a time
 
-// The words of a saved index, one after the other over several extents, with their CRC.
+constexpr std::size_t kLinkBytes = kBlockBytes - FileIndex::kBlockWords * sizeof(std::uint64_t);
+static_assert(kLinkBytes == 2 * sizeof(std::uint64_t));
+
+bool within(const BlockExtent& extent, std::uint64_t device_blocks) {
+  return extent.blocks != 0 && extent.block >= kFirstDataBlock && extent.block < device_blocks &&
+         extent.blocks <= device_blocks - extent.block;
+}
+
+// The words of a saved index, one after the other over a chain of extents, with their CRC: a full device has
+// its last free blocks in any number of places. Each block begins with two words; in the first block of an
+// extent they say which extent follows, elsewhere they are 0.
 // A file is: key, size, number of extents, then (page, block, pages) of each.
-class IndexStream {
+class IndexWriter {
  public:
-  IndexStream(BlockDevice& device, std::span<const BlockExtent> extents)
+  IndexWriter(BlockDevice& device, std::span<const BlockExtent> extents)
       : device_(device), extents_(extents), buffer_(kStreamBlocks) {}
 
   Result<void> put(std::span<const std::uint64_t> words) {
     for (const std::uint64_t word : words) {
+      if (at_ % kBlockBytes == 0) at_ += kLinkBytes;
       std::memcpy(buffer_.span().data() + at_, &word, sizeof word);
       at_ += sizeof word;
       if (at_ == buffer_.span().size()) TW_TRY(write_out());
     }
     return {};
   }
-  Result<void> finish() {
-    if (at_ == 0) return {};
-    std::memset(buffer_.span().data() + at_, 0, buffer_.span().size() - at_);
-    return write_out();
-  }
-  Result<std::uint64_t> get() {
-    if (at_ == filled_) TW_TRY(read_in());
-    std::uint64_t word;
-    std::memcpy(&word, buffer_.span().data() + at_, sizeof word);
-    at_ += sizeof word;
-    return word;
-  }
-  // Of what was written, or read in so far: whole blocks, with the zeros at the end.
+  Result<void> finish() { return at_ == 0 ? Result<void>{} : write_out(); }
+  // Of whole blocks, with the zeros at the end.
   std::uint32_t crc() const { return crc_; }
 
  private:
   Result<void> write_out() {
     const std::uint64_t blocks = (at_ + kBlockBytes - 1) / kBlockBytes;
-    crc_ = crc32c(crc_, buffer_.span().data(), blocks * kBlockBytes);
     for (std::uint64_t done = 0; done < blocks;) {
-      if (block_ == extents_[extent_].blocks) {
+      TW_ASSERT(extent_ < extents_.size(), "the index is longer than was counted");
+      const BlockExtent& extent = extents_[extent_];
+      const std::uint64_t n = std::min(blocks - done, extent.blocks - block_);
+      const auto part = buffer_.span().subspan(done * kBlockBytes, n * kBlockBytes);
+      if (block_ == 0 && extent_ + 1 < extents_.size()) {
+        std::memcpy(part.data(), &extents_[extent_ + 1].block, sizeof(std::uint64_t));
+        std::memcpy(part.data() + sizeof(std::uint64_t), &extents_[extent_ + 1].blocks, sizeof(std::uint64_t));
+      }
+      crc_ = crc32c(crc_, part.data(), part.size());
+      TW_TRY(device_.write((extent.block + block_) * kBlockBytes, part, IoCause::kMetadata));
+      block_ += n;
+      done += n;
+      if (block_ == extent.blocks) {
         ++extent_;
         block_ = 0;
       }
-      TW_ASSERT(extent_ < extents_.size(), "the index is longer than was counted");
-      const std::uint64_t n = std::min(blocks - done, extents_[extent_].blocks - block_);
-      TW_TRY(device_.write((extents_[extent_].block + block_) * kBlockBytes,
-                           buffer_.span().subspan(done * kBlockBytes, n * kBlockBytes), IoCause::kMetadata));
-      block_ += n;
-      done += n;
     }
+    std::memset(buffer_.span().data(), 0, buffer_.span().size());
     at_ = 0;
-    return {};
-  }
-  // Up to a buffer of what follows; never across the end of an extent.
-  Result<void> read_in() {
-    while (extent_ < extents_.size() && block_ == extents_[extent_].blocks) {
-      ++extent_;
-      block_ = 0;
-    }
-    if (extent_ == extents_.size()) return TW_FAIL(kCorrupt);
-    const std::uint64_t n = std::min<std::uint64_t>(kStreamBlocks, extents_[extent_].blocks - block_);
-    TW_TRY(device_.read((extents_[extent_].block + block_) * kBlockBytes, buffer_.span().first(n * kBlockBytes),
-                        IoCause::kMetadata));
-    crc_ = crc32c(crc_, buffer_.span().data(), n * kBlockBytes);
-    block_ += n;
-    at_ = 0;
-    filled_ = n * kBlockBytes;
     return {};
   }
 
   BlockDevice& device_;
   const std::span<const BlockExtent> extents_;
   AlignedBuffer buffer_;
-  std::size_t at_ = 0, filled_ = 0;
+  std::size_t at_ = 0;  // in the buffer; its first block is block_ of extent_
   std::size_t extent_ = 0;
-  std::uint64_t block_ = 0;  // within the extent
+  std::uint64_t block_ = 0;
+  std::uint32_t crc_ = 0;
+};
+
+// The same, read. kCorrupt: the chain leaves the device, or ends too early.
+class IndexReader {
+ public:
+  IndexReader(BlockDevice& device, BlockExtent first, std::uint64_t device_blocks)
+      : device_(device), device_blocks_(device_blocks), extent_(first), buffer_(kStreamBlocks) {}
+
+  Result<std::uint64_t> get() {
+    if (at_ == filled_) TW_TRY(read_in());
+    if (at_ % kBlockBytes == 0) at_ += kLinkBytes;
+    std::uint64_t word;
+    std::memcpy(&word, buffer_.span().data() + at_, sizeof word);
+    at_ += sizeof word;
+    return word;
+  }
+  std::uint32_t crc() const { return crc_; }  // of what was read in so far
+
+ private:
+  // Up to a buffer of what follows; never across the end of an extent.
+  Result<void> read_in() {
+    const bool first_of_extent = block_ == 0;
+    if (!within(extent_, device_blocks_)) return TW_FAIL(kCorrupt);
+    const std::uint64_t n = std::min<std::uint64_t>(kStreamBlocks, extent_.blocks - block_);
+    const auto part = buffer_.span().first(n * kBlockBytes);
+    TW_TRY(device_.read((extent_.block + block_) * kBlockBytes, part, IoCause::kMetadata));
+    crc_ = crc32c(crc_, part.data(), part.size());
+    if (first_of_extent) {
+      std::memcpy(&next_.block, part.data(), sizeof(std::uint64_t));
+      std::memcpy(&next_.blocks, part.data() + sizeof(std::uint64_t), sizeof(std::uint64_t));
+    }
+    block_ += n;
+    if (block_ == extent_.blocks) {
+      extent_ = std::exchange(next_, {});
+      block_ = 0;
+    }
+    at_ = 0;
+    filled_ = part.size();
+    return {};
+  }
+
+  BlockDevice& device_;
+  const std::uint64_t device_blocks_;
+  BlockExtent extent_, next_;
+  std::uint64_t block_ = 0;  // of extent_, to be read next
+  AlignedBuffer buffer_;
+  std::size_t at_ = 0, filled_ = 0;
   std::uint32_t crc_ = 0;
 };
 
@@ -139,7 +178,7 @@ Result<std::unique_ptr<FlatStore>> FlatStore::format(BlockDevice& device, Writeb
                                .files = 0,
                                .index_bytes = 0,
                                .index_crc = 0,
-                               .index_extents = {}}));
+                               .index = {}}));
   (*store)->mounted_ = true;
   return store;
 }
@@ -159,20 +198,14 @@ Result<std::unique_ptr<FlatStore>> FlatStore::mount(BlockDevice& device, Writeba
   TW_TRY((*store)->load_index(*header));
   // From here on what is on the device is only true together with what is in memory.
   header->state = FlatHeader::State::kInUse;
-  header->index_extents.clear();
+  header->index = {};
   TW_TRY(write_header(device, *header));
   (*store)->mounted_ = true;
   return store;
 }
 
 Result<void> FlatStore::load_index(const FlatHeader& header) {
-  for (const BlockExtent& extent : header.index_extents) {
-    if (extent.blocks == 0 || extent.block < kFirstDataBlock || extent.block >= header.device_blocks ||
-        extent.blocks > header.device_blocks - extent.block) {
-      return TW_FAIL(kCorrupt);
-    }
-  }
-  IndexStream stream(device_, header.index_extents);
+  IndexReader stream(device_, header.index, header.device_blocks);
   std::vector<FileExtent> extents;
   std::uint64_t words = 0;
   const auto next = [&]() -> Result<std::uint64_t> {
@@ -214,22 +247,16 @@ Result<void> FlatStore::load_index(const FlatHeader& header) {
   return {};
 }
 
-Result<void> FlatStore::save_index(FlatHeader& header) {
-  std::uint64_t words = 0;
-  header.files = 0;
-  for (std::uint32_t shard = 0; shard < FileIndex::kShards; ++shard) {
-    index_->for_each(shard, [&](const FileIndex::File& file) {
-      ++header.files;
-      words += 3 + 3 * file.extents.size();
-    });
-  }
+// The words were set aside as the files were made, so the allocator has the blocks.
+Result<void> FlatStore::save_index(FlatHeader& header, std::vector<BlockExtent>& extents) {
+  const std::uint64_t words = index_->index_words();
+  header.files = index_->stats().files;
   header.index_bytes = words * sizeof(std::uint64_t);
-  const std::uint64_t blocks = (header.index_bytes + kBlockBytes - 1) / kBlockBytes;
-  if (blocks > index_->unreserved_blocks()) return TW_FAIL(kNoSpace);
-  allocator_.allocate(blocks, header.index_extents);
-  if (header.index_extents.size() > FlatHeader::kMaxIndexExtents) return TW_FAIL(kNoSpace);
+  allocator_.allocate((words + FileIndex::kBlockWords - 1) / FileIndex::kBlockWords, extents);
+  if (!extents.empty()) header.index = extents.front();
 
-  IndexStream stream(device_, header.index_extents);
+  IndexWriter stream(device_, extents);
+  std::uint64_t written = 0;
   std::vector<std::uint64_t> shard_words;
   for (std::uint32_t shard = 0; shard < FileIndex::kShards; ++shard) {
     // Gathered under the shard's lock, written without it.
@@ -241,8 +268,10 @@ Result<void> FlatStore::save_index(FlatHeader& header) {
       }
     });
     TW_TRY(stream.put(shard_words));
+    written += shard_words.size();
   }
   TW_TRY(stream.finish());
+  if (written != words) return TW_FAIL(kBusy);  // an unlinked file is open still
   header.index_crc = stream.crc();
   return {};
 }
@@ -257,13 +286,14 @@ Result<void> FlatStore::unmount() {
                       .files = 0,
                       .index_bytes = 0,
                       .index_crc = 0,
-                      .index_extents = {}};
-    Result<void> saved = save_index(header);
+                      .index = {}};
+    std::vector<BlockExtent> extents;
+    Result<void> saved = save_index(header, extents);
     // The index is durable before the header that points to it: the header's write is the commit point.
     if (saved) saved = device_.flush(IoCause::kMetadata);
     if (saved) saved = write_header(device_, header);
     if (!saved) {
-      allocator_.free(header.index_extents.data(), header.index_extents.size());
+      allocator_.free(extents.data(), extents.size());
       return saved;
     }
   }

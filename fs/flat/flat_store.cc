@@ -20,7 +20,9 @@ Result<FlatFile> FlatStore::create(FileKey key) {
   // Before anything is held: room for one more dirty object, so that a flood of empty files waits too.
   auto grant = engine_.balance_dirty_pages(*engine_.context(id), 0);
   if (!grant) return Unexpected(grant.error());
-  TW_TRY(index_->begin_create(key));
+  Result<void> begun = index_->begin_create(key);
+  if (!begun && begun.error().code == Reason::kNoSpace && settle_space()) begun = index_->begin_create(key);
+  TW_TRY(begun);
   auto inode = inodes_->create(key.value, id);
   index_->end_create(key, inode.has_value());
   if (!inode) return Unexpected(inode.error());
@@ -60,6 +62,14 @@ Result<std::uint64_t> FlatStore::write(FlatFile& file, std::uint64_t offset, std
   return written;
 }
 
+// Before it is said that there is no space: a page that is written needs fewer words of the saved index than
+// one that is not. False: that would set nothing free.
+bool FlatStore::settle_space() {
+  if (!FileIndex::worth_writing(engine_.dirty_and_writeback_bytes())) return false;
+  // An error is told by fsync and sync to those who wrote; here it only means that nothing was set free.
+  return sync().has_value();
+}
+
 // Some bytes from the start of `data`; at least one, or an error.
 Result<std::uint64_t> FlatStore::write_piece(Inode& inode, std::uint64_t offset, std::span<const std::byte> data,
                                              Instant now) {
@@ -68,11 +78,16 @@ Result<std::uint64_t> FlatStore::write_piece(Inode& inode, std::uint64_t offset,
   auto pages = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(end_page - first_page, WriteReservation::kMaxPages));
   WriteReservation reservation;
-  for (;;) {
+  for (bool settled = false;;) {
     const Result<void> reserved = index_->begin_write(inode, first_page, pages, reservation);
     if (reserved) break;
+    if (reserved.error().code != Reason::kNoSpace) return Unexpected(reserved.error());
+    if (!settled) {
+      settled = true;
+      if (settle_space()) continue;
+    }
     // On a device that is nearly full, what still fits is written.
-    if (reserved.error().code != Reason::kNoSpace || pages == 1) return Unexpected(reserved.error());
+    if (pages == 1) return Unexpected(reserved.error());
     pages /= 2;
   }
   const std::uint64_t piece_end = std::min(offset + data.size(), (first_page + pages) * kPageBytes);
@@ -182,7 +197,9 @@ FlatStoreStats FlatStore::stats() const {
 void FlatStore::check_invariants() const {
   index_->check_invariants();
   allocator_.check_invariants();
-  TW_ASSERT(allocator_.free_blocks() == index_->unreserved_blocks(), "index and allocator disagree at rest");
+  const std::uint64_t index_words = index_->index_words();
+  TW_ASSERT(allocator_.free_blocks() == (index_->unreserved_words() + index_words) / FileIndex::kBlockWords,
+            "index and allocator disagree at rest");
   inodes_->check_invariants();
 }
 

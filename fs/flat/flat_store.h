@@ -7,7 +7,8 @@
 // Locks:     none of its own: see FileIndex, BlockAllocator, BatchPool. Nothing is common to all writers but
 //            the engine's and the arena's sharded parts; the allocator is touched once per batch.
 // Units:     bytes in the interface; pages and blocks of 4 KiB beneath.
-// Errors:    kNoSpace at write(), never later: a block is set aside for every page before it is dirtied, so
+// Errors:    kNoSpace at create() and write(), never later: a block is set aside for every page before it is
+//            dirtied, and for every file its place in the index that unmount() saves, so
 //            what write() took can be written (unless the image is sparse and its host fills up: that comes
 //            as a device error). A failed device write leaves its pages dirty, is tried again, and is told
 //            once per handle by fsync(), and by sync().
@@ -91,13 +92,13 @@ class FlatStore final : private WritebackTarget, private InodeSource {
   static Result<std::unique_ptr<FlatStore>> mount(BlockDevice& device, WritebackEngine& engine, MemoryBudget& budget,
                                                   const FlatStoreOptions& options);
   // Writes everything, then the index, and marks the store clean. All files must be closed. An error means
-  // that it is still mounted; kNoSpace: the data is safe on the device, but the index found no room.
+  // that it is still mounted; kBusy: a file is open that was unlinked. A full device has room for the index.
   Result<void> unmount();
   // Without unmount(): what is dirty is dropped. Before the engine stops.
   ~FlatStore() override;
 
   // ---- files ----
-  Result<FlatFile> create(FileKey key);  // kExists, kNoMemory; may wait while too much is dirty
+  Result<FlatFile> create(FileKey key);  // kExists, kNoSpace, kNoMemory; may wait while too much is dirty
   Result<FlatFile> open(FileKey key);    // kNotFound
   // All of `data`, or an error when nothing could be written; fewer bytes when an error came after some.
   // May wait while too much is dirty. Extends the file; a gap reads as zeros and takes no space.
@@ -127,10 +128,11 @@ class FlatStore final : private WritebackTarget, private InodeSource {
   static Result<std::unique_ptr<FlatStore>> make(BlockDevice& device, WritebackEngine& engine, MemoryBudget& budget,
                                                  const FlatStoreOptions& options);
   Result<void> load_index(const FlatHeader& header);
-  Result<void> save_index(FlatHeader& header);
+  Result<void> save_index(FlatHeader& header, std::vector<BlockExtent>& extents);
   void abandon();
   std::uint16_t context_id(FileKey key) const { return context_ids_[key.thread() % context_ids_.size()]; }
   FlatFile open_held(InodeHold inode) const;
+  bool settle_space();
   Result<std::uint64_t> write_piece(Inode& inode, std::uint64_t offset, std::span<const std::byte> data, Instant now);
 
   // WritebackTarget

@@ -35,6 +35,7 @@ struct FileIndex::Entry {
     set(kTable);
   }
   bool blockless() const { return place == 0; }
+  std::uint64_t extents() const { return has(kTable) ? table()->all().size() : single_blocks() != 0 ? 1 : 0; }
   // False: one extent from page 0 cannot say it.
   bool append_single(const FileExtent& extent) {
     const std::uint64_t blocks = single_blocks();

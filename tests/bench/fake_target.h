@@ -44,7 +44,7 @@ class FakeTarget final : public WorkloadTarget {
     (void)note("remount", "");
     return true;
   }
-  Result<bool> shut_down() override { return true; }
+  Result<void> shut_down() override { return {}; }
   std::uint32_t used_percent() override { return 7; }
   void start_observation() override {}
   TargetGauges gauges() override { return {}; }

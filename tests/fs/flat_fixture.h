@@ -96,6 +96,13 @@ inline std::vector<std::byte> read_all(FlatStore& store, FlatFile& file) {
   }
   return bytes;
 }
+// How many files of one page fit: each takes its block and six words of the saved index, 510 words a block.
+inline std::uint64_t one_page_files(FlatStore& store) { return store.stats().total_blocks * 510 / (510 + 6); }
+
+inline void expect_contents(FlatStore& store, FlatFile& file, FileKey key, std::uint64_t size) {
+  ASSERT_EQ(file.size(), size);
+  ASSERT_TRUE(read_all(store, file) == pattern(key, 0, size)) << "file " << key.value;
+}
 inline void expect_pattern(FlatStore& store, FileKey key, std::uint64_t size, std::uint64_t version = 0) {
   auto file = store.open(key);
   ASSERT_TRUE(file) << "file " << key.value << ": " << file.error().sentence();

@@ -186,7 +186,7 @@ FlatHeader sample_header() {
   header.files = 12;
   header.index_bytes = 99;
   header.index_crc = 0xCAFE;
-  header.index_extents = {{5, 6}, {70, 8}};
+  header.index = {5, 6};
   return header;
 }
 
@@ -201,7 +201,7 @@ TEST(FlatHeader, ComesBackAsWritten) {
   EXPECT_EQ(header->files, 12U);
   EXPECT_EQ(header->index_bytes, 99U);
   EXPECT_EQ(header->index_crc, 0xCAFEU);
-  EXPECT_EQ(header->index_extents, sample_header().index_extents);
+  EXPECT_EQ(header->index, sample_header().index);
 }
 
 TEST(FlatHeader, NoticesEveryFlippedBit) {
