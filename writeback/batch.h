@@ -29,7 +29,7 @@ enum class WriteOutcome : std::uint8_t {
   kPending,  // not decided yet
   kWritten,  // everything that was dirty when its write began is on the device
   kPartial,  // a part was written; the rest is still dirty and comes again, with the stamp kept
-  kSkipped,  // nothing was written (busy); comes again
+  kSkipped,  // nothing was written (busy); comes again, after a pause if the batch had nothing else
   kFailed,   // error says why; the object stays dirty and goes to the retry ladder
   kGivenUp,  // set by the engine when the target's give_up() says so: its dirt is dropped, knowingly
 };

@@ -81,7 +81,8 @@ class WritebackContext {
   // Writes what was claimed. On return the target has it, and complete() may have come already.
   void submit_batch(Batch& batch, Instant now);
   // After complete(): tells the target, ends each object's write, wakes, counts, makes it inactive.
-  void finish_batch(Batch& batch, Instant now);
+  // True: something was written, or waits for a back-off; the same work won't meet just the same again.
+  bool finish_batch(Batch& batch, Instant now);
   void end_batch(Batch& batch, bool objects_came_back);
   void wake(const DirtyObject* object) { object_waiters_.wake(object); }
   void put_back(DirtyObject& object, Instant now);

@@ -61,7 +61,7 @@ void WritebackContext::submit_batch(Batch& batch, Instant now) {
   target_.write_batch(batch);
 }
 
-void WritebackContext::finish_batch(Batch& batch, Instant now) {
+bool WritebackContext::finish_batch(Batch& batch, Instant now) {
   bool progress = false;
   bool any_failed = false;
   std::uint64_t failed = 0;
@@ -86,12 +86,14 @@ void WritebackContext::finish_batch(Batch& batch, Instant now) {
   engine_.begin_ending_batch();
   target_.end_batch(batch);
   std::uint64_t clean = 0;
+  std::uint64_t at_once = 0;
   bool wakes = false;
   for (WriteSlot& slot : batch.slots_) {
     TW_TRACE(writeback_single_inode, reinterpret_cast<std::uintptr_t>(slot.object),
              static_cast<std::uint64_t>(slot.outcome), slot.bytes);
     const DirtyList::EndWrite ended = list_->end_write(slot, batch.kind_, now);
     if (ended.clean) ++clean;
+    if (ended.comes_at_once) ++at_once;
     if (ended.waiters) {
       wakes = true;
     } else {
@@ -99,6 +101,7 @@ void WritebackContext::finish_batch(Batch& batch, Instant now) {
     }
   }
   const bool came_back = clean != batch.slots_.size();
+  const bool moved_on = at_once != batch.slots_.size();
   engine_.batch_cleaned(*this, batch.slots_.size(), clean);
   for (const WriteSlot& slot : batch.slots_) {
     if (wakes && slot.object != nullptr) wake(slot.object);
@@ -116,6 +119,7 @@ void WritebackContext::finish_batch(Batch& batch, Instant now) {
   end_batch(batch, came_back);
   // Sleeping flushers reckoned with what the ladder held before.
   if (any_failed) kick();
+  return moved_on;
 }
 
 // An empty batch has brought nothing back, but a sync may have waited to see whether it would.

@@ -120,6 +120,9 @@ class DirtyList {
   struct EndWrite {
     bool waiters = false;  // somebody waits for this object: wake them
     bool clean = false;    // it is dirty no more
+    // It was not written and nothing keeps a selection from taking it again at once (skipped; failed, where
+    // the design has no back-off): the engine paces a work that meets nothing else.
+    bool comes_at_once = false;
   };
   virtual EndWrite end_write(const WriteSlot& slot, WorkKind kind, Instant now) = 0;
 

@@ -262,12 +262,14 @@ DirtyList::EndWrite DirtyListBase::end_write(const WriteSlot& slot, WorkKind kin
           .waiters = relist(object, Filing::kPartial, DirtyPhase::kWriting, slot.classes, &end, now)};
     case WriteOutcome::kSkipped:
       return EndWrite{
-          .waiters = relist(object, Filing::kSkipped, DirtyPhase::kWriting, slot.classes, &end, now)};
+          .waiters = relist(object, Filing::kSkipped, DirtyPhase::kWriting, slot.classes, &end, now),
+          .comes_at_once = true};
     case WriteOutcome::kFailed: {
       if (files_failures()) {
         if (object.retry_step < UINT8_MAX) ++object.retry_step;
         return EndWrite{
-            .waiters = relist(object, Filing::kFailed, DirtyPhase::kWriting, slot.classes, &end, now)};
+            .waiters = relist(object, Filing::kFailed, DirtyPhase::kWriting, slot.classes, &end, now),
+            .comes_at_once = true};
       }
       ShardHold hold(shard(object.state().shard()));  // a marker may be writing a stamp
       object.node.stamp = slot.stamp;

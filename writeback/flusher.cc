@@ -52,7 +52,12 @@ bool Flusher::reap(Instant now) {
   while (oldest_first != nullptr) {
     Batch& batch = *oldest_first;
     oldest_first = batch.next_;
-    context_.finish_batch(batch, now);
+    const bool moved_on = context_.finish_batch(batch, now);
+    if (moved_on) {
+      schedule_.wrote();
+    } else if (batch.kind_ != WorkKind::kSync) {
+      schedule_.met_only_busy(now);
+    }
     free_batches_.push_back(&batch);
     --in_flight_;
   }

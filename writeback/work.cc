@@ -15,6 +15,9 @@ WorkDecision WorkSchedule::next_work(const WorkSignals& s) {
   if (s.sync_ready) return {true, WorkKind::kSync, {}};
   // After a clock that stepped back, a tick would lie further off than one interval.
   if (armed() && tick_at_ > later(s.now, interval_)) tick_at_ = later(s.now, interval_);
+  // As with the tick, after a clock that stepped back.
+  if (busy_until_ > later(s.now, milliseconds(1LL << kBusyDoublings))) busy_until_ = s.now;
+  if (s.now < busy_until_) return {false, WorkKind::kBackground, std::min(busy_until_, s.sync_retry_at)};
   if (s.reclaim_bytes > 0) return {true, WorkKind::kReclaim, {}};
 
   const Instant retry_at = std::max(s.next_retry, retry_not_before_);
@@ -41,6 +44,11 @@ WorkDecision WorkSchedule::next_work(const WorkSignals& s) {
 void WorkSchedule::arm(Instant now) {
   if (interval_.ns <= 0) return;
   tick_at_ = std::min(tick_at_, later(now, interval_));
+}
+
+void WorkSchedule::met_only_busy(Instant now) {
+  busy_until_ = later(now, milliseconds(1LL << std::min(busy_passes_, kBusyDoublings)));
+  ++busy_passes_;
 }
 
 void WorkSchedule::began_periodic(Instant now) {

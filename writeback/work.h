@@ -37,6 +37,7 @@ class WorkSchedule {
   static constexpr Duration kPlug = milliseconds(10);
   // A retry that was due but had already gone (another flusher's) is not looked for again before this.
   static constexpr Duration kRetryPause = milliseconds(10);
+  static constexpr std::uint32_t kBusyDoublings = 7;  // 1 ms to 128 ms
 
   WorkSchedule(Duration expire, Duration interval, std::uint64_t batch_bytes)
       : expire_(expire), interval_(interval), batch_bytes_(batch_bytes) {}
@@ -45,6 +46,14 @@ class WorkSchedule {
 
   // Something is dirty: the next tick is at most one interval away. Never postpones one.
   void arm(Instant now);
+  // A batch that was not a sync's held only objects that were busy (or failed, where the list has no back-off)
+  // and would be offered again at once: no such work for 1 ms, then 2, up to 128, until something is written.
+  // Work that meets other objects as well is never held up.
+  void met_only_busy(Instant now);
+  void wrote() {
+    busy_passes_ = 0;
+    busy_until_ = Instant::min();
+  }
   // Nothing is dirty.
   void disarm() { tick_at_ = Instant::max(); }
   bool armed() const { return tick_at_ != Instant::max(); }
@@ -63,6 +72,8 @@ class WorkSchedule {
   bool tick_unfinished_ = false;
   Instant retry_not_before_ = Instant::min();
   Instant plugged_since_ = Instant::max();
+  std::uint32_t busy_passes_ = 0;
+  Instant busy_until_ = Instant::min();
 };
 
 }  // namespace tidewheel

@@ -177,6 +177,51 @@ TEST_P(EngineDesign, SeveralFlushersShareTheExcess) {
   EXPECT_GT(left + 5120, 1U << 20) << "the flushers together wrote too much";
 }
 
+// A target that can't write anything just now (or whose device is gone) is not asked over and over: neither for
+// what is over the threshold, nor for what has expired, nor for reclaim.
+TEST_P(EngineDesign, BusyObjectsAreNotOfferedOverAndOver) {
+  for (const WriteOutcome outcome : {WriteOutcome::kSkipped, WriteOutcome::kFailed}) {
+    for (const bool over_threshold : {true, false}) {
+      EngineOptions o = options();
+      if (!over_threshold) o.background_bytes = o.dirty_bytes / 2;
+      VirtualRig rig(o);
+      bool refuses = true;
+      std::uint64_t calls = 0;
+      rig.target.decide = [&](FakeObject&, WriteSlot& slot) {
+        // Where it spins, time stands still: the run would never end.
+        TW_ASSERT(++calls < 100'000, "a refused object is offered in a busy loop");
+        if (refuses && outcome == WriteOutcome::kFailed) slot.error.code = Reason::kIo;
+        return refuses ? outcome : WriteOutcome::kWritten;
+      };
+      for (int i = 0; i < (over_threshold ? 300 : 10); ++i) rig.dirty(rig.make(), 4096);
+      if (!over_threshold) rig.engine->reclaim(*rig.context, 4096);
+      rig.driver->run_for(seconds(60));  // beyond expire
+      const std::uint64_t batches = rig.target.batches.load(std::memory_order_relaxed);
+      // One per 128 ms and the shorter pauses before; failures: some 20 groups a rung, and what the ticks add.
+      EXPECT_LE(batches, 60'000U / 128 + 60) << static_cast<int>(outcome) << over_threshold;
+      EXPECT_GE(batches, 3U);
+      refuses = false;
+      rig.driver->run_for(seconds(200));  // beyond the longest back-off
+      EXPECT_EQ(rig.dirty_objects(), 0U);
+    }
+  }
+}
+
+// One that is busy for ever doesn't hold up the others.
+TEST_P(EngineDesign, ABusyObjectHoldsUpNobody) {
+  VirtualRig rig(options());
+  FakeObject& busy = rig.make();
+  rig.target.decide = [&](FakeObject& object, WriteSlot&) {
+    return &object == &busy ? WriteOutcome::kSkipped : WriteOutcome::kWritten;
+  };
+  rig.dirty(busy, 4096);
+  for (int i = 0; i < 3000; ++i) rig.dirty(rig.make(), 4096);  // three times the limit
+  EXPECT_LT(rig.clock.now() - VirtualRig::seconds_at(1000), seconds(1));
+  rig.driver->run_for(seconds(60));
+  EXPECT_EQ(rig.dirty_objects(), 1U);
+  EXPECT_LE(rig.target.batches.load(std::memory_order_relaxed), 60'000U / 128 + 200);
+}
+
 TEST(EngineContexts, TheExcessIsWrittenWhereverItLies) {
   VirtualRig rig(small_options());
   FakeTarget other_target;
