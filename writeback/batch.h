@@ -83,6 +83,8 @@ class Batch {
   std::uint64_t sequence_ = 0;
   std::uint64_t bytes_ = 0;
   Instant oldest_;         // least stamp of its objects; Instant::min() while they are gathered
+  // Least stamp of what was claimed for it and put back on the list while it was gathered.
+  Instant put_back_ = Instant::max();
   void* owner_ = nullptr;  // whose completion queue it goes to
   Batch* next_ = nullptr;
   mutable Mutex lock_ TW_ACQUIRED_AFTER(kRankListShard) TW_ACQUIRED_BEFORE(kRankLru);

@@ -40,7 +40,7 @@ struct SyncRun {
   Instant t0 = Instant::min();  // the latest of its callers' moments
   Error error;                  // the first
   std::uint64_t sequence = 0;   // batches before this were active when the selection was made
-  std::uint64_t came_back = 0;  // ends of batches that held something dirty since t0
+  std::uint64_t came_back = 0;  // batches that have put back, or ended with, something dirty since t0
   bool waiting = false;         // nothing to claim until a batch ends
   std::uint32_t busy_passes = 0;  // in a row, that met only busy objects
   Instant retry_at = Instant::max();  // not before this, after such a pass
@@ -85,7 +85,7 @@ class WritebackContext {
   bool finish_batch(Batch& batch, Instant now);
   void end_batch(Batch& batch, bool objects_came_back);
   void wake(const DirtyObject* object) { object_waiters_.wake(object); }
-  void put_back(DirtyObject& object, Instant now);
+  void put_back(Batch& batch, DirtyObject& object, Instant now);
   static void complete_fsync(Batch& batch);
 
   // ---- arming ----

@@ -26,6 +26,7 @@ void WritebackContext::begin_batch(Batch& batch, WorkKind kind) {
   MutexLock guard(lock_);
   batch.sequence_ = next_sequence_++;
   batch.oldest_ = Instant::min();
+  batch.put_back_ = Instant::max();
   active_[batch.id_] = true;
 }
 
@@ -35,9 +36,14 @@ void WritebackContext::settle_batch(Batch& batch, Instant oldest) {
     MutexLock guard(lock_);
     batch.oldest_ = oldest;
     // A sync may wait for it only because it was being gathered.
-    if (running_sync_ != nullptr && running_sync_->waiting && !matters_to_sync(batch)) {
-      running_sync_->waiting = false;
-      waits = running_sync_->flusher;
+    if (running_sync_ != nullptr) {
+      SyncRun& run = *running_sync_;
+      const bool put_back = batch.put_back_ <= run.t0;
+      if (put_back) ++run.came_back;
+      if (run.waiting && (put_back || !matters_to_sync(batch))) {
+        run.waiting = false;
+        waits = run.flusher;
+      }
     }
   }
   if (waits != nullptr) engine_.driver().kick(*waits);
@@ -138,7 +144,8 @@ void WritebackContext::end_batch(Batch& batch, bool objects_came_back) {
   if (objects_came_back) note_listed();
 }
 
-void WritebackContext::put_back(DirtyObject& object, Instant now) {
+void WritebackContext::put_back(Batch& batch, DirtyObject& object, Instant now) {
+  batch.put_back_ = std::min(batch.put_back_, object.dirtied_when());  // before: then it is anybody's
   if (list_->unclaim(object, now)) wake(&object);
 }
 

@@ -117,6 +117,7 @@ class DirtyObject {
   // Which of several lists it belongs to, where a design spreads objects by hash (an inode sets its
   // number's). 0: by address. Only while clean.
   void set_hash(std::uint8_t hash) { hash_ = hash; }
+  std::uint8_t hash() const { return hash_; }
   // When it was first dirtied since it was clean; meaningful to the holder of the shard lock and to the
   // flusher that has it claimed. Once it is being written, WriteSlot::stamp says it instead.
   Instant dirtied_when() const { return node.stamp; }

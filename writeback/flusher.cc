@@ -199,7 +199,7 @@ bool Flusher::gather(Batch& batch, Selection& selection, std::uint64_t limit_byt
   while (batch.slots_.size() < o.batch_objects && batch.bytes_ < o.batch_bytes && charged < limit_bytes) {
     // About as many as there is room for: what is claimed beyond goes back under the shard lock.
     const std::uint64_t mean_charge = std::max<std::uint64_t>(mean + o.object_overhead_bytes, 1);
-    const std::uint64_t by_limit = (limit_bytes - charged) / mean_charge + 1;
+    const std::uint64_t by_limit = std::min<std::uint64_t>((limit_bytes - charged) / mean_charge, kClaimAtOnce) + 1;
     const std::uint64_t by_bytes = mean == 0 ? kClaimAtOnce : (o.batch_bytes - batch.bytes_) / mean + 1;
     const std::uint64_t room = o.batch_objects - batch.slots_.size();
     const auto want = static_cast<std::size_t>(std::min<std::uint64_t>({kClaimAtOnce, by_limit, by_bytes, room}));
@@ -215,7 +215,7 @@ bool Flusher::gather(Batch& batch, Selection& selection, std::uint64_t limit_byt
       if (!batch.slots_.empty() && (bytes > o.batch_bytes - std::min(o.batch_bytes, batch.bytes_) ||
                                     charge > limit_bytes - std::min(limit_bytes, charged))) {
         // From the back, so that the oldest ends up in front.
-        for (std::size_t j = got; j-- > i;) context_.put_back(*claimed[j], now);
+        for (std::size_t j = got; j-- > i;) context_.put_back(batch, *claimed[j], now);
         return true;
       }
       WriteSlot slot;

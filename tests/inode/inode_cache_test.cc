@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 
 #include "tests/inode/fakes.h"
@@ -62,6 +63,18 @@ TEST(InodeCache, ACleanInodeTakesAtMost600Bytes) {
 #if !TW_SIM
   EXPECT_LE(each, 400.0);
 #endif
+}
+
+// Numbers spread evenly over a dirty list that goes by hash, whatever address an inode got.
+TEST(InodeCache, AnInodesHashIsItsNumbers) {
+  World world;
+  std::array<int, 4> lists{};
+  for (InodeNumber number = 0; number < 255 * 4; ++number) {
+    InodeHold inode = world.create(number);
+    ASSERT_NE(inode->hash(), 0U);
+    ++lists[inode->hash() % lists.size()];
+  }
+  for (const int inodes : lists) EXPECT_NEAR(inodes, 255, 8);
 }
 
 TEST(InodeCache, LoadsOnceAndRebuildsAfterEviction) {

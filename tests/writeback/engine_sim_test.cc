@@ -226,6 +226,85 @@ SIM_TEST_WITH(EngineSim, SyncMissesNothingThatComesBack, (sim::Options{.schedule
   }
 }
 
+// Holds back the first batch, and the gathering of what `stop_at` is, until the test lets them go.
+class GatedTarget final : public FakeTarget, public FakeDevice {
+ public:
+  WriteEstimate estimate(const DirtyObject& object) const override {
+    if (&object == stop_at.load(std::memory_order_seq_cst)) {
+      MutexLock guard(lock_);
+      while (!open_) changed_.wait(lock_);
+    }
+    return FakeTarget::estimate(object);
+  }
+  void start(Batch& batch) override {
+    if (held == nullptr) {
+      held = &batch;
+    } else {
+      batch.complete();
+    }
+  }
+  void open() {
+    MutexLock guard(lock_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  Atomic<const DirtyObject*> stop_at{nullptr};
+  Batch* held = nullptr;
+
+ private:
+  mutable Mutex lock_{sim_test_class};
+  mutable CondVar changed_;
+  bool open_ TW_GUARDED_BY(lock_) = false;
+};
+
+// A flusher that is gathering may have claimed what the sync is to cover, find that it doesn't fit, and put it
+// back, between the sync's look at the list and its look at the batches. (single-list: its works share one list;
+// the wheel keeps apart what is the sync's.)
+SIM_TEST_WITH(EngineSim, SyncMissesNothingThatIsPutBack, (sim::Options{.schedules = 1500})) {
+  EngineOptions o = sim_options();
+  o.design = "single-list";
+  o.shards = 0;
+  o.background_bytes = 0;
+  o.object_overhead_bytes = 0;
+  o.flushers = 3;
+  o.batches_in_flight = 1;
+  o.batch_bytes = 128;
+  GatedTarget target;
+  auto made = WritebackEngine::make(o, std::make_unique<ThreadDriver>());
+  SIM_CHECK(made.has_value());
+  WritebackEngine& engine = **made;
+  WritebackContext& context = *engine.add_context(target);
+  target.device = &target;
+  FakeObject large;
+  FakeObject small;
+  const auto dirty = [&](FakeObject& object, std::uint64_t bytes) {
+    object.set_context(context.id());
+    Result<DirtyGrant> grant = engine.balance_dirty_pages(context, bytes);
+    SIM_CHECK(grant.has_value());
+    engine.account_dirtied(*grant, bytes);
+    object.dirty_bytes.fetch_add(bytes, std::memory_order_seq_cst);
+    engine.mark_dirty(object, kDirtyData, engine.clock().now(), &*grant);
+  };
+  dirty(large, 1024);
+  sleep_for(milliseconds(20));  // one flusher has written a slice of it, and waits for the device
+  SIM_CHECK(target.held != nullptr);
+  Thread syncer("syncer", [&] {
+    SIM_CHECK(engine.sync(context).has_value());
+    SIM_CHECK(large.dirty_bytes.load(std::memory_order_seq_cst) == 0);
+  });
+  sleep_for(milliseconds(1));  // a second one has begun the sync
+  target.stop_at.store(&small, std::memory_order_seq_cst);
+  dirty(small, 16);
+  sleep_for(milliseconds(20));  // the third one gathers what is younger than the sync
+  Thread device("device", [&] { target.held->complete(); });
+  while (large.state().phase() == DirtyPhase::kWriting) yield_thread();
+  target.open();  // it goes on, and meets the large one, which doesn't fit
+  device.join();
+  syncer.join();
+  SIM_CHECK(engine.sync(context).has_value());
+  engine.stop();
+}
+
 // Memory is freed as soon as cancel() has returned.
 SIM_TEST(EngineSim, CancelledObjectsCanBeFreedWhileWritebackGoesOn) {
   EngineOptions o = sim_options();

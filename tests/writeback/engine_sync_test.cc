@@ -461,5 +461,14 @@ TEST(ErrorSequence, AnErrorBeforeOpenIsToldIfNobodyHasSeenIt) {
   EXPECT_FALSE(ErrorSequence::check_and_advance(word, second).has_value());
 }
 
+TEST(EngineSync, ObjectsWithoutOverheadAreWrittenByTheFirstBatchToo) {
+  EngineOptions o = small_options();
+  o.object_overhead_bytes = 0;
+  VirtualRig rig(o);
+  rig.dirty(rig.make(), 1);
+  ASSERT_TRUE(rig.engine->sync(*rig.context).has_value());
+  EXPECT_EQ(rig.dirty_objects(), 0U);
+}
+
 }  // namespace
 }  // namespace tidewheel
