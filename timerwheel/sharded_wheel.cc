@@ -59,6 +59,16 @@ std::uint32_t ShardedWheel::lock_while_growing() TW_NO_THREAD_SAFETY_ANALYSIS {
   return id;
 }
 
+// Out of lock_picked: the picked shard is taken. Few looks: where all are taken there are more threads than
+// shards, and sleeping is right.
+std::uint32_t ShardedWheel::lock_another(std::uint32_t picked) TW_NO_THREAD_SAFETY_ANALYSIS {
+  for (std::uint32_t i = 1; i < std::min(4U, max_shards_); ++i) {
+    if (shards_[picked ^ i]->lock.try_lock()) return picked ^ i;  // their number is a power of two
+  }
+  shards_[picked]->lock.lock();
+  return picked;
+}
+
 std::uint32_t ShardedWheel::detach_expired(Instant dirtied_before, Instant now) {
   const std::int64_t last_poll_ns = last_poll_ns_.exchange(now.ns, std::memory_order_relaxed);
   const bool set_back = last_poll_ns > now.ns && static_cast<std::uint64_t>(last_poll_ns) -

@@ -74,13 +74,14 @@ class ShardedWheel {
     if (count == 1) return 0;
     return (current_cpu() * cpu_stride_ + (thread_number() & (cpu_stride_ - 1))) & (count - 1);
   }
-  // Locks the picked shard and answers its id; the first time that is contended, the others are made.
+  // Locks the picked shard, or one of three others where that is taken (a claim, a preempted thread): any will
+  // do for an insert. Answers its id. The first time the only shard is contended, the others are made.
   // The caller unlocks shard(id).lock.
   std::uint32_t lock_picked() TW_NO_THREAD_SAFETY_ANALYSIS {  // the lock is left to the caller
     if (shards() != max_shards_) [[unlikely]] return lock_while_growing();
     const std::uint32_t id = pick();
-    shards_[id]->lock.lock();
-    return id;
+    if (shards_[id]->lock.try_lock()) [[likely]] return id;
+    return lock_another(id);
   }
 
   // ---- one step each, under one shard's lock ----
@@ -138,6 +139,7 @@ class ShardedWheel {
   static bool slot_is_due(Instant start, Duration width, Instant cutoff);
   void grow();
   std::uint32_t lock_while_growing();
+  std::uint32_t lock_another(std::uint32_t picked);
 
   const ShardedWheelOptions options_;
   LockClass& lock_class_;

@@ -425,6 +425,59 @@ TEST_P(EngineIntegrity, AgeAtWriteStartStaysWithinItsBoundUnderAMix) {
   EXPECT_EQ(rig.dirty_objects(), 0U);
 }
 
+// P1 with a device that fails now and then: the first attempt keeps the bound whatever became of others, and a
+// failed object's next attempt comes by its back-off, not by its age.
+TEST_P(EngineIntegrity, TheFirstAttemptKeepsItsAgeBoundThoughWritesFail) {
+  EngineOptions o = options();
+  o.dirty_bytes = 64 << 20;
+  o.background_bytes = 32 << 20;
+  const bool keeps_age = o.design == "timer-wheel";
+  VirtualRig rig(o);
+  VirtualDevice device(*rig.driver, milliseconds(1), 100 << 20);
+  rig.target.device = &device;
+  Rng rng(13);
+  bool fails = true;
+  std::uint64_t first_attempts = 0;
+  std::uint64_t failures = 0;
+  Duration oldest{};
+  rig.target.on_write = [&](FakeObject& object, const WriteSlot& slot, WorkKind) {
+    const bool failed = slot.outcome == WriteOutcome::kFailed;
+    failures += failed ? 1 : 0;
+    if (object.retry_step != 0 || object.first_dirty == Instant::max()) return;
+    ++first_attempts;
+    oldest = std::max(oldest, rig.clock.now() - object.first_dirty);
+    if (keeps_age) {
+      EXPECT_EQ(slot.stamp, object.first_dirty);
+    }
+  };
+  rig.target.decide = [&](FakeObject&, WriteSlot& slot) {
+    if (!fails || !rng.chance(3)) return WriteOutcome::kWritten;
+    slot.error.code = Reason::kIo;
+    return WriteOutcome::kFailed;
+  };
+  std::vector<FakeObject*> objects;
+  for (int i = 0; i < 300; ++i) objects.push_back(&rig.make(rng.below(1000)));
+  for (int round = 0; round < 20'000; ++round) {
+    rig.driver->run_for(milliseconds(static_cast<std::int64_t>(rng.below(40))));
+    FakeObject& object = *objects[rng.below(objects.size())];
+    if (rng.chance(200)) {
+      // Its error is the device's; what failed is still dirty.
+      const Result<void> synced = rig.engine->sync(*rig.context);
+      EXPECT_TRUE(synced.has_value() || rig.dirty_objects() != 0);
+    } else if (object.state().clean() && rng.chance(4)) {
+      rig.dirty(object, 1 + rng.below(5000));
+    }
+  }
+  EXPECT_GT(first_attempts, 1000U);
+  EXPECT_GT(failures, 300U);
+  if (keeps_age) {
+    EXPECT_LE(oldest.ns, (o.expire + o.interval + Duration{1LL << 27} + milliseconds(500)).ns);
+  }
+  fails = false;
+  rig.driver->run_for(seconds(200));
+  EXPECT_EQ(rig.dirty_objects(), 0U);
+}
+
 TEST(ErrorSequence, IsToldOncePerHandleInEveryOrder) {
   // All interleavings of: two failures, two handles that check after each of four steps or not.
   for (std::uint32_t plan = 0; plan < 1U << 10; ++plan) {
