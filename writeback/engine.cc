@@ -110,18 +110,7 @@ Result<void> WritebackEngine::remove_context(WritebackContext& context) {
 void WritebackEngine::stop() {
   WriterLock guard(contexts_lock_);
   stopping_.store(true, std::memory_order_seq_cst);
-  ThrottleWaiter* stopped = nullptr;
-  {
-    MutexLock throttle(throttle_lock_);
-    stopped = std::exchange(waiters_head_, nullptr);
-    waiters_tail_ = nullptr;
-    for (ThrottleWaiter* waiter = stopped; waiter != nullptr; waiter = waiter->next) {
-      waiter->state = ThrottleWaiter::State::kStopped;
-      waiting_.fetch_sub(1, std::memory_order_seq_cst);
-    }
-    stopped_.notify_all();
-  }
-  wake_all(stopped);
+  refuse_waiters(Reason::kShutDown);
   for (std::uint32_t i = 0; i < contexts_added_; ++i) {
     WritebackContext* context = contexts_[i].load(std::memory_order_acquire);
     if (context != nullptr) context->retire();

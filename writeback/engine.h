@@ -109,7 +109,8 @@ struct ThrottleWaiter {
   void (*wake)(ThrottleWaiter&) = nullptr;
   void* owner = nullptr;
   std::uint64_t need_bytes = 0;
-  enum class State : std::uint8_t { kIdle, kWaiting, kGranted, kStopped } state = State::kIdle;
+  enum class State : std::uint8_t { kIdle, kWaiting, kGranted, kRefused } state = State::kIdle;
+  Error refusal;        // kRefused: what finish_balance() will fail with
   Instant since;        // when it asked
   bool queued = false;  // it had to wait
   ThrottleWaiter* next = nullptr;
@@ -159,12 +160,17 @@ class WritebackEngine {
     return mark_dirty_slow(object, classes, now, grant);
   }
   // Before anything is dirtied or locked: waits until `bytes` more may become dirty and sets them aside,
-  // with the overhead of one object. Fails only with kShutDown.
+  // with the overhead of one object. Fails with kShutDown and kInterrupted.
   Result<DirtyGrant> balance_dirty_pages(WritebackContext& context, std::uint64_t bytes);
   // The same for writers that can't block. False: not now; the waiter is queued and its wake() is called
   // when finish_balance() will answer. Policies' pauses are reported in `pause`, not slept.
   bool begin_balance(WritebackContext& context, std::uint64_t bytes, ThrottleWaiter& waiter, Duration* pause = nullptr);
   Result<DirtyGrant> finish_balance(WritebackContext& context, ThrottleWaiter& waiter);
+  // Writers that wait, or pause, and all that would have to from here on, fail with kInterrupted; who needn't
+  // wait is still granted, and everything else goes on: what is dirty can be synced or cancelled afterwards.
+  // Until end_interrupt(). From any thread that holds none of the engine's locks; not from a signal handler.
+  void interrupt_waiters();
+  void end_interrupt() { interrupted_.store(false, std::memory_order_seq_cst); }
 
   // ---- accounting, by writers and targets ----
   void account_dirtied(DirtyGrant& grant, std::uint64_t bytes);  // bytes <= grant.bytes()
@@ -245,7 +251,13 @@ class WritebackEngine {
   std::uint64_t piece_bytes(std::uint64_t bytes) const;
   ThrottleInputs throttle_inputs(const WritebackContext& context, std::uint64_t request_bytes) const;
   Result<DirtyGrant> balance_slow(WritebackContext& context, std::uint64_t bytes);
-  bool sleep_pause(Duration pause);
+  // Why nobody may wait any more; kOk: everybody may.
+  Reason no_waiting() const {
+    if (stopping()) return Reason::kShutDown;
+    return interrupted_.load(std::memory_order_seq_cst) ? Reason::kInterrupted : Reason::kOk;
+  }
+  void refuse_waiters(Reason why);
+  Reason sleep_pause(Duration pause);
   void add_stats(const WritebackContext& context, WritebackStats& into) const;
 
   // ---- constant after construction ----
@@ -275,7 +287,7 @@ class WritebackEngine {
   alignas(kCacheLine) Mutex throttle_lock_ TW_ACQUIRED_AFTER(kRankCompletion) TW_ACQUIRED_BEFORE(kRankStatistics);
   ThrottleWaiter* waiters_head_ TW_GUARDED_BY(throttle_lock_) = nullptr;
   ThrottleWaiter* waiters_tail_ TW_GUARDED_BY(throttle_lock_) = nullptr;
-  CondVar stopped_;  // for those who sleep a policy's pause
+  CondVar pauses_end_;  // for those who sleep a policy's pause
   // seq_cst: a waiter counts itself and then gathers credit; a giver gives and then looks here.
   Atomic<std::uint32_t> waiting_{0};
   // Batches whose end is under way. seq_cst: who gives back and sees one here leaves the waiters to it; it
@@ -294,7 +306,9 @@ class WritebackEngine {
   Atomic<std::int64_t> background_claimed_{0};
   Atomic<std::int64_t> background_passed_ns_{INT64_MAX};
   Atomic<std::int64_t> first_throttled_ns_{INT64_MAX};
+  // seq_cst, both: stored, and then the queue is emptied under its lock; who queues looks under that lock.
   Atomic<bool> stopping_{false};
+  Atomic<bool> interrupted_{false};
 
   // ---- contexts ----
   mutable SharedMutex contexts_lock_ TW_ACQUIRED_AFTER(kRankEngine) TW_ACQUIRED_BEFORE(kRankContext);

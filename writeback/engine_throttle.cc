@@ -130,6 +130,28 @@ void WritebackEngine::wake_all(ThrottleWaiter* first) {
   }
 }
 
+// Nobody may wait any more: those who do are sent away.
+void WritebackEngine::refuse_waiters(Reason why) {
+  ThrottleWaiter* refused = nullptr;
+  {
+    MutexLock guard(throttle_lock_);
+    refused = std::exchange(waiters_head_, nullptr);
+    waiters_tail_ = nullptr;
+    for (ThrottleWaiter* waiter = refused; waiter != nullptr; waiter = waiter->next) {
+      waiter->state = ThrottleWaiter::State::kRefused;
+      waiter->refusal = Error{why, __LINE__, 0};
+      waiting_.fetch_sub(1, std::memory_order_seq_cst);
+    }
+    pauses_end_.notify_all();
+  }
+  wake_all(refused);
+}
+
+void WritebackEngine::interrupt_waiters() {
+  interrupted_.store(true, std::memory_order_seq_cst);
+  refuse_waiters(Reason::kInterrupted);
+}
+
 // ---- asking ----
 
 std::uint64_t WritebackEngine::piece_bytes(std::uint64_t bytes) const {
@@ -174,7 +196,8 @@ bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t byt
     MutexLock guard(throttle_lock_);
     waiter.queued = false;
     if (stopping()) {
-      waiter.state = ThrottleWaiter::State::kStopped;
+      waiter.state = ThrottleWaiter::State::kRefused;
+      waiter.refusal = TW_FAIL(kShutDown).error();
       return true;
     }
     // Counted first, so that who gives back from here on looks for waiters.
@@ -182,6 +205,12 @@ bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t byt
     if (waiters_head_ == nullptr && allowance_.take_thoroughly(waiter.need_bytes)) {
       waiting_.fetch_sub(1, std::memory_order_seq_cst);
       waiter.state = ThrottleWaiter::State::kGranted;
+      return true;
+    }
+    if (const Reason why = no_waiting(); why != Reason::kOk) {
+      waiting_.fetch_sub(1, std::memory_order_seq_cst);
+      waiter.state = ThrottleWaiter::State::kRefused;
+      waiter.refusal = Error{why, __LINE__, 0};
       return true;
     }
     waiter.state = ThrottleWaiter::State::kWaiting;
@@ -209,20 +238,22 @@ Result<DirtyGrant> WritebackEngine::finish_balance(WritebackContext& context, Th
     throttle_ns_.fetch_add(static_cast<std::uint64_t>(paused.ns), std::memory_order_relaxed);
     throttle_pause_ns_.record(static_cast<std::uint64_t>(paused.ns));
   }
-  if (waiter.state == ThrottleWaiter::State::kStopped) return TW_FAIL(kShutDown);
+  if (waiter.state == ThrottleWaiter::State::kRefused) return Unexpected(waiter.refusal);
   TW_ASSERT(waiter.state == ThrottleWaiter::State::kGranted, "finish_balance before the waiter was woken");
   waiter.state = ThrottleWaiter::State::kIdle;
   return make_grant(context, waiter.need_bytes, paused);
 }
 
-// A policy's pause. False: the engine stops.
-bool WritebackEngine::sleep_pause(Duration pause) {
+// A policy's pause. Not kOk: it ended for that reason.
+Reason WritebackEngine::sleep_pause(Duration pause) {
   const Instant until = clock_->now() + pause;
   MutexLock guard(throttle_lock_);
-  for (Instant now = clock_->now(); now < until && !stopping(); now = clock_->now()) {
-    driver_->wait(throttle_lock_, stopped_, until - now);
+  for (;;) {
+    const Reason why = no_waiting();
+    const Instant now = clock_->now();
+    if (why != Reason::kOk || now >= until) return why;
+    driver_->wait(throttle_lock_, pauses_end_, until - now);
   }
-  return !stopping();
 }
 
 Result<DirtyGrant> WritebackEngine::balance_slow(WritebackContext& context, std::uint64_t bytes) {
@@ -252,12 +283,12 @@ Result<DirtyGrant> WritebackEngine::balance_slow(WritebackContext& context, std:
       throttle_pauses_.fetch_add(1, std::memory_order_relaxed);
       throttled_.fetch_add(1, std::memory_order_relaxed);
       driver_->kick_all();
-      const bool goes_on = sleep_pause(pause);
+      const Reason cut_short = sleep_pause(pause);
       throttled_.fetch_sub(1, std::memory_order_relaxed);
       const auto slept_ns = static_cast<std::uint64_t>((clock_->now() - began).ns);
       throttle_ns_.fetch_add(slept_ns, std::memory_order_relaxed);
       throttle_pause_ns_.record(slept_ns);
-      if (!goes_on) return TW_FAIL(kShutDown);
+      if (cut_short != Reason::kOk) return Unexpected(Error{cut_short, __LINE__, 0});
     }
   }
   if (!begin_balance(context, bytes, sleeper)) {

@@ -227,6 +227,50 @@ TEST(EngineLimitExact, StopWakesWritersThatWait) {
   EXPECT_TRUE(rig.context->counts().all_zero());
 }
 
+TEST(EngineLimitExact, AnInterruptEndsWritersThatWaitAndNothingElse) {
+  EngineOptions o;
+  o.dirty_bytes = 64 << 10;
+  o.background_bytes = 16 << 10;
+  o.writer_recheck = Duration::max();
+  ThreadRig rig(o);
+  rig.device.stall(true);
+  std::vector<std::unique_ptr<FakeObject>> objects;
+  for (int t = 0; t < 8; ++t) {
+    objects.push_back(std::make_unique<FakeObject>());
+    objects.back()->set_context(rig.context->id());
+  }
+  Atomic<int> interrupted{0};
+  std::vector<Thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back("writer", [&, t] {
+      for (;;) {
+        Result<DirtyGrant> grant = rig.engine->balance_dirty_pages(*rig.context, 4096);
+        if (!grant) {
+          EXPECT_EQ(grant.error().code, Reason::kInterrupted);
+          interrupted.fetch_add(1, std::memory_order_relaxed);
+          return;
+        }
+        rig.engine->account_dirtied(*grant, 4096);
+        objects[t]->dirty_bytes.fetch_add(4096, std::memory_order_seq_cst);
+        rig.engine->mark_dirty(*objects[t], kDirtyData, rig.engine->clock().now(), &*grant);
+      }
+    });
+  }
+  while (rig.engine->throttled_threads() < 8) yield_thread();
+  rig.engine->interrupt_waiters();
+  for (Thread& thread : threads) thread.join();
+  EXPECT_EQ(interrupted.load(std::memory_order_relaxed), 8);
+  EXPECT_EQ(rig.engine->throttled_threads(), 0U);
+  // Nobody waits from here on: there is no moment at which an interrupt comes too early.
+  EXPECT_EQ(rig.engine->balance_dirty_pages(*rig.context, 32 << 10).error().code, Reason::kInterrupted);
+  rig.device.stall(false);
+  EXPECT_TRUE(rig.engine->sync(*rig.context).has_value());
+  EXPECT_TRUE(rig.engine->balance_dirty_pages(*rig.context, 4096).has_value()) << "who needn't wait is granted";
+  rig.engine->end_interrupt();
+  for (int i = 0; i < 64; ++i) EXPECT_TRUE(rig.dirty(*objects[0], 4096)) << "waits as before";
+  EXPECT_TRUE(rig.engine->sync(*rig.context).has_value());
+}
+
 TEST(EngineLimitExact, WritersAreServedInTurnAndLargeRequestsAreNotStarved) {
   EngineOptions o = small_options();
   VirtualRig rig(o);
