@@ -1,5 +1,10 @@
 #include "fs/block/block_device.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
 namespace tidewheel {
 
 namespace {
@@ -13,6 +18,29 @@ BlockDevice::BlockDevice() : wait_lock_(wait_class) {}
 Result<void> BlockDevice::grow(std::uint64_t size) {
   if (size > size_bytes()) return TW_FAIL(kUnsupported);
   return {};
+}
+
+// Through the device itself, a MiB at a time.
+Result<bool> BlockDevice::holds_data() {
+  if (!keeps_data()) return false;
+  constexpr std::uint64_t kPiece = 1ULL << 20;
+  const std::size_t alignment = std::max<std::size_t>(memory_alignment(), alignof(std::max_align_t));
+  const std::unique_ptr<void, void (*)(void*)> buffer(std::aligned_alloc(alignment, kPiece), std::free);
+  if (buffer == nullptr) return TW_FAIL(kNoMemory);
+  for (std::uint64_t offset = 0; offset < size_bytes(); offset += kPiece) {
+    const std::span<std::byte> part(static_cast<std::byte*>(buffer.get()), std::min(kPiece, size_bytes() - offset));
+    TW_TRY(read(offset, part, IoCause::kMetadata));
+    if (!all_zero(part)) return true;
+  }
+  return false;
+}
+
+Result<void> BlockDevice::renew(std::uint64_t) { return TW_FAIL(kUnsupported); }
+
+// Compared with itself, one byte on: as fast as memory.
+bool all_zero(std::span<const std::byte> bytes) {
+  return bytes.empty() ||
+         (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
 Result<void> BlockDevice::check(const IoRequest& request) const {

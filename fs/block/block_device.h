@@ -59,6 +59,8 @@ struct DeviceStats {
   std::uint64_t errors = 0;
 };
 
+bool all_zero(std::span<const std::byte> bytes);
+
 class BlockDevice {
  public:
   BlockDevice();
@@ -78,6 +80,13 @@ class BlockDevice {
   // owner can first look at what is there: a file that is not ours must not change. kUnsupported where a
   // device cannot grow.
   virtual Result<void> grow(std::uint64_t size_bytes);
+  // Whether anything but zeros is stored, also beyond size_bytes() in what the device lies in. Reads what
+  // is there (a sparse file's or memory's holes are passed over), up to the first byte that is not 0: on
+  // a blank disk, all of it. Counts in no statistics where the device can look beneath itself.
+  virtual Result<bool> holds_data();
+  // Drops all that is stored and makes the device of this size, blank: the space goes back to the host.
+  // While no request is in flight. kUnsupported where that can't be had at once (disks).
+  virtual Result<void> renew(std::uint64_t size_bytes);
 
   // Blocking forms of the same, for callers that have nothing else to do.
   Result<void> read(std::uint64_t offset_bytes, std::span<std::byte> into, IoCause cause = IoCause::kData);

@@ -51,6 +51,8 @@ class FaultyDevice final : public BlockDevice {
   DeviceStats stats() const override TW_EXCLUDES(lock_);
   bool keeps_data() const override { return beneath_->keeps_data(); }
   Result<void> grow(std::uint64_t size_bytes) override { return beneath_->grow(size_bytes); }
+  Result<bool> holds_data() override { return beneath_->holds_data(); }
+  Result<void> renew(std::uint64_t size_bytes) override { return beneath_->renew(size_bytes); }
 
   BlockDevice& beneath() { return *beneath_; }
 

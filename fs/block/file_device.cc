@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
+#include <utility>
 
 namespace tidewheel {
 
@@ -95,8 +96,7 @@ void FileDevice::submit(IoRequest& request) {
   hand_over_locked(request);
 }
 
-// Puts the next piece into the ring. A slot is free: each request in flight has one, and each is emptied
-// by the system call below before the lock is dropped.
+// Puts the next piece into the ring. A slot is free: each request in flight has at most one there.
 void FileDevice::hand_over_locked(IoRequest& request) {
   Progress& progress = Progress::of(request);
   io_uring_sqe* sqe = io_uring_get_sqe(&ring_->uring);
@@ -139,16 +139,22 @@ void FileDevice::hand_over_locked(IoRequest& request) {
 }
 
 void FileDevice::enter_locked() {
-  for (;;) {
-    const int submitted = io_uring_submit(&ring_->uring);
-    if (submitted >= 0) {
-      if (io_uring_sq_ready(&ring_->uring) == 0) return;
-      continue;
-    }
+  // Another submitter may have handed over what is ours while the lock was dropped.
+  while (io_uring_sq_ready(&ring_->uring) != 0) {
+    std::function<void()> hook = std::exchange(busy_once_, nullptr);
+    const int submitted = hook ? -EAGAIN : io_uring_submit(&ring_->uring);
+    if (submitted >= 0) continue;
     // Anything else means that the ring itself is broken: nothing in flight would ever complete.
     TW_ASSERT(submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY, "io_uring refuses the ring");
     // The kernel is short of memory for the moment; what it has in hand goes on without us.
-    if (submitted != -EINTR) sleep_for(microseconds(100));
+    if (submitted == -EINTR) continue;
+    lock_.unlock();
+    if (hook) {
+      hook();
+    } else {
+      sleep_for(microseconds(100));
+    }
+    lock_.lock();
   }
 }
 

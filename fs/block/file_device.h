@@ -4,7 +4,8 @@
 // Threads:   submit() from any thread; it blocks while queue_depth requests are in flight. All
 //            completions run on the completion thread.
 // Locks:     lock_ (rank kDevice): submission side of the ring and the count in flight. It is held across
-//            the system call that hands a request over, never while a completion runs.
+//            the system call that hands a request over, never while a completion runs, nor while the
+//            kernel asks to be tried again later.
 // Units:     blocks of 4 KiB, which every disk's own blocks divide; memory aligned to 4 KiB under O_DIRECT,
 //            else to 1.
 // Errors:    by completion: kNoSpace when the host file system is full (a sparse image promises nothing),
@@ -13,6 +14,7 @@
 //            the next one goes out from the completion thread, in the request's own slot of the ring, so
 //            that continuing never waits for room.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -54,12 +56,22 @@ class FileDevice final : public BlockDevice {
   void submit(IoRequest& request) override TW_EXCLUDES(lock_);
   DeviceStats stats() const override { return counts_.stats(); }
   Result<void> grow(std::uint64_t size_bytes) override;
+  Result<bool> holds_data() override;
+  Result<void> renew(std::uint64_t size_bytes) override;
+
+  // Takes the file's name away; the device goes on. Under the lock: a second opener finds no file, or looks
+  // again when it had opened this one.
+  void unlink_file();
 
   bool direct() const { return direct_; }
   // True when open() made the file.
   bool created() const { return created_; }
   // Longest piece handed to the kernel from now on, so that a test sees requests continued.
   void set_max_piece_bytes_for_test(std::uint64_t bytes) { max_piece_bytes_ = bytes; }
+  // Runs in open(), when it has made the file and not yet locked it.
+  static void set_after_create_for_test(void (*hook)(const char* path));
+  // The kernel answers EAGAIN to the next submission; the hook runs where the submitter sleeps.
+  void set_busy_once_for_test(std::function<void()> hook) { busy_once_ = std::move(hook); }
   // The kernel moves at most so much of a piece from now on, without having been asked for less: a short
   // transfer. Multiples of a block under O_DIRECT; 0 = all again.
   void set_short_transfers_for_test(std::uint64_t bytes) { short_transfer_bytes_ = bytes; }
@@ -70,6 +82,7 @@ class FileDevice final : public BlockDevice {
   FileDevice(const FileDeviceOptions& options, int fd, std::uint64_t size_bytes, bool direct, bool created);
   Result<void> start();
   void hand_over_locked(IoRequest& request) TW_REQUIRES(lock_);
+  // Drops the lock while the kernel is short of memory.
   void enter_locked() TW_REQUIRES(lock_);
   // What a piece's result makes of its request: true when it is over, with `result` set.
   bool advance(IoRequest& request, int moved, Result<void>& result);
@@ -83,6 +96,7 @@ class FileDevice final : public BlockDevice {
   const bool created_;
   std::uint64_t max_piece_bytes_ = kMaxPieceBytes;
   std::uint64_t short_transfer_bytes_ = 0;
+  std::function<void()> busy_once_;
 
   // ---- under lock_ ----
   Mutex lock_ TW_ACQUIRED_AFTER(kRankArena) TW_ACQUIRED_BEFORE(kRankCompletion);

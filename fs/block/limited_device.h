@@ -52,6 +52,8 @@ class LimitedDevice final : public BlockDevice {
   DeviceStats stats() const override { return beneath_->stats(); }
   bool keeps_data() const override { return beneath_->keeps_data(); }
   Result<void> grow(std::uint64_t size_bytes) override { return beneath_->grow(size_bytes); }
+  Result<bool> holds_data() override { return beneath_->holds_data(); }
+  Result<void> renew(std::uint64_t size_bytes) override { return beneath_->renew(size_bytes); }
 
   BlockDevice& beneath() { return *beneath_; }
 

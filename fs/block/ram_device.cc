@@ -77,6 +77,15 @@ bool RamDevice::taken(std::uint64_t chunk) const {
   return ((taken_[chunk / 64].load(std::memory_order_acquire) >> (chunk % 64)) & 1U) != 0;
 }
 
+Result<bool> RamDevice::holds_data() {
+  for (std::uint64_t chunk = 0; chunk < chunks_; ++chunk) {
+    if (!taken(chunk)) continue;
+    const std::uint64_t start = chunk * kChunkBytes;
+    if (!all_zero({memory_ + start, std::min(kChunkBytes, size_bytes_ - start)})) return true;
+  }
+  return false;
+}
+
 // Two writers may both ask for a chunk: asking twice is harmless, and only the first is counted.
 bool RamDevice::take_chunks(std::uint64_t offset_bytes, std::uint64_t len_bytes) {
   const std::uint64_t last = (offset_bytes + len_bytes - 1) / kChunkBytes;

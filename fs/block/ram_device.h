@@ -31,6 +31,7 @@ class RamDevice final : public BlockDevice {
   std::uint32_t memory_alignment() const override { return 1; }
   void submit(IoRequest& request) override;
   DeviceStats stats() const override { return counts_.stats(); }
+  Result<bool> holds_data() override;
 
   // Memory taken so far, in whole chunks.
   std::uint64_t resident_bytes() const { return chunks_taken_.load(std::memory_order_relaxed) * kChunkBytes; }

@@ -2,7 +2,6 @@
 
 #include <isa-l/crc.h>
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -39,13 +38,6 @@ T get(std::span<const std::byte, kBlockBytes> block, std::size_t at) {
   T value;
   std::memcpy(&value, block.data() + at, sizeof value);
   return value;
-}
-
-bool blank(std::span<const std::byte> bytes) {
-  for (std::byte b : bytes) {
-    if (b != std::byte{0}) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -104,15 +96,15 @@ Result<FlatHeader> decode_header(std::span<const std::byte, kBlockBytes> block) 
 
 Result<DeviceContent> probe_device(BlockDevice& device) {
   if (!device.keeps_data()) return DeviceContent::kBlank;
-  // The first MiB: disk images of other makers begin within it, also where their first block is empty.
-  constexpr std::uint64_t kProbeBlocks = 256;
-  const std::uint64_t blocks = std::min(kProbeBlocks, device.size_bytes() / kBlockBytes);
-  if (blocks == 0) return TW_FAIL(kInvalidArgument);
-  AlignedBuffer buffer(blocks);
+  if (device.size_bytes() < kBlockBytes) return TW_FAIL(kInvalidArgument);
+  AlignedBuffer buffer(1);
   TW_TRY(device.read(0, buffer.span(), IoCause::kMetadata));
   const auto first = buffer.span().first<kBlockBytes>();
-  if (blank(first)) {
-    if (!blank(buffer.span())) return TW_FAIL(kNotEmpty);
+  if (all_zero(first)) {
+    // Other makers' images may begin with any number of zeros: what is blank is so to the end.
+    const Result<bool> data = device.holds_data();
+    if (!data) return Unexpected(data.error());
+    if (*data) return TW_FAIL(kNotEmpty);
     return DeviceContent::kBlank;
   }
   TW_TRY(decode_header(first));

@@ -31,7 +31,7 @@ struct FlatHeader {
 };
 
 enum class DeviceContent : std::uint8_t {
-  kBlank,      // nothing but zeros in the first MiB
+  kBlank,      // nothing but zeros, to the end
   kFlatStore,  // a header of this version, valid
 };
 
@@ -41,7 +41,8 @@ std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t n);
 void encode_header(const FlatHeader& header, std::span<std::byte, kBlockBytes> block);
 Result<FlatHeader> decode_header(std::span<const std::byte, kBlockBytes> block);
 
-// Looks at what is on the device, and changes nothing. Devices that keep no data are blank.
+// Looks at what is on the device, and changes nothing. A device whose first block is zeros is looked through
+// (holds_data(): a blank disk costs one reading). Devices that keep no data are blank.
 Result<DeviceContent> probe_device(BlockDevice& device);
 Result<FlatHeader> read_header(BlockDevice& device);
 Result<void> write_header(BlockDevice& device, const FlatHeader& header);  // and flushes

@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
+#include <memory>
 #include <sstream>
 
 #include "fs/block/file_device.h"
@@ -148,6 +150,80 @@ TEST(FileDevice, ShowsItsWritesToOthersAfterAFlush) {
 }
 
 // A file system of 1 MiB: the kernel moves a part of the write and has no room for the rest.
+TEST(FileDeviceOpen, LeavesTheFileToWhoLockedItFirst) {
+  ScratchFolder scratch;
+  static std::unique_ptr<FileDevice> other;
+  FileDevice::set_after_create_for_test([](const char* path) {
+    FileDevice::set_after_create_for_test(nullptr);
+    other = FileDevice::open({.path = path, .size_bytes = kMiB}).value();
+  });
+  EXPECT_EQ(open_reason({.path = scratch.file("a"), .size_bytes = kMiB}), Reason::kBusy);
+  EXPECT_EQ(::access(scratch.file("a").c_str(), F_OK), 0) << "it is the other's file";
+  other.reset();
+}
+
+TEST(FileDeviceOpen, LooksAgainWhenTheFileIsReplacedUnderIt) {
+  ScratchFolder scratch;
+  FileDevice::set_after_create_for_test([](const char* path) {
+    FileDevice::set_after_create_for_test(nullptr);
+    ASSERT_EQ(::unlink(path), 0);
+    std::ofstream(path) << std::string(2 * kBlock, 'x');
+  });
+  auto device = FileDevice::open({.path = scratch.file("a"), .size_bytes = kMiB}).value();
+  EXPECT_FALSE(device->created());
+  EXPECT_EQ(device->size_bytes(), 2 * kBlock) << "the device is the file that has the name";
+}
+
+TEST(FileDevice, HoldsDataWhereverItLies) {
+  ScratchFolder scratch;
+  constexpr std::uint64_t kSize = 256 * kMiB;
+  const auto put = [&](const std::string& path, std::uint64_t offset, char byte) {
+    std::ofstream(path, std::ios::app).close();
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(offset)).put(byte);
+  };
+  for (const std::uint64_t at : {std::uint64_t{5}, 2 * kMiB, 100 * kMiB + 77, kSize - 1, kSize + 100}) {
+    const std::string path = scratch.file("at" + std::to_string(at));
+    put(path, kSize + 200, 0);  // sparse, and ends inside a block
+    put(path, 50 * kMiB, 0);    // allocated, and zero
+    auto device = FileDevice::open({.path = path, .size_bytes = kMiB}).value();
+    EXPECT_EQ(device->holds_data().value(), false) << at;
+    put(path, at, 'x');
+    EXPECT_EQ(device->holds_data().value(), true) << at;
+    EXPECT_EQ(device->stats().reads, 0U);
+  }
+}
+
+TEST(FileDevice, RenewsTheSameFile) {
+  ScratchFolder scratch;
+  auto device = FileDevice::open({.path = scratch.file("a"), .size_bytes = kMiB}).value();
+  struct stat before, after;
+  ASSERT_EQ(::stat(scratch.file("a").c_str(), &before), 0);
+  AlignedBytes memory(kBlock);
+  std::memset(memory.data(), 'x', kBlock);
+  ASSERT_TRUE(device->write(0, memory.span()));
+  ASSERT_TRUE(device->renew(4 * kMiB));
+  EXPECT_EQ(device->size_bytes(), 4 * kMiB);
+  EXPECT_EQ(device->holds_data().value(), false);
+  ASSERT_EQ(::stat(scratch.file("a").c_str(), &after), 0);
+  EXPECT_EQ(before.st_ino, after.st_ino);
+  EXPECT_EQ(after.st_blocks, 0);
+  EXPECT_EQ(open_reason({.path = scratch.file("a")}), Reason::kBusy) << "still locked";
+  device->unlink_file();
+  EXPECT_NE(::access(scratch.file("a").c_str(), F_OK), 0);
+}
+
+TEST(FileDevice, KeepsNobodyWaitingWhileTheKernelIsBusy) {
+  ScratchFolder scratch;
+  auto device = FileDevice::open({.path = scratch.file("a"), .size_bytes = kMiB}).value();
+  AlignedBytes memory(kBlock), inner(kBlock);
+  bool second = false;
+  device->set_busy_once_for_test([&] { second = device->read(kBlock, inner.span()).has_value(); });
+  EXPECT_TRUE(device->read(0, memory.span()));
+  EXPECT_TRUE(second) << "another request went through where the first one waits";
+  EXPECT_EQ(device->stats().reads, 2U);
+}
+
 TEST(FileDevice, SaysNoSpaceWhenTheHostIsFull) {
   ScratchFolder scratch;
   const std::string mount_point = scratch.file("small");

@@ -222,6 +222,19 @@ TEST(FlatHeader, ChecksumIsCastagnolis) {
   EXPECT_EQ(crc32c(crc32c(0, "1234", 4), "56789", 5), 0xE3069283U);
 }
 
+TEST(ProbeDevice, FindsForeignDataAnywhere) {
+  constexpr std::uint64_t kSize = 128ULL << 20;
+  AlignedBytes block(kBlockBytes);
+  block.data()[17] = std::byte{1};
+  for (const std::uint64_t at : {std::uint64_t{kBlockBytes}, std::uint64_t{2} << 20, std::uint64_t{100} << 20,
+                                 kSize - kBlockBytes}) {
+    auto device = RamDevice::make(kSize).value();
+    EXPECT_EQ(probe_device(*device).value(), DeviceContent::kBlank);
+    ASSERT_TRUE(device->write(at, block.span()));
+    EXPECT_EQ(probe_device(*device).error().code, Reason::kNotEmpty) << at;
+  }
+}
+
 TEST(ProbeDevice, TellsBlankOursAndForeignApart) {
   auto device = RamDevice::make(4 << 20).value();
   EXPECT_EQ(probe_device(*device).value(), DeviceContent::kBlank);
