@@ -4,8 +4,10 @@ target_compile_options(tidewheel_flags INTERFACE
   -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-interference-size
   -fno-omit-frame-pointer)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # Deprecation: libstdc++ 12's own headers set it off under clang (stable_partition, stable_sort); g++ sees
+  # the same files with it on.
   target_compile_options(tidewheel_flags INTERFACE
-    -Wno-unknown-warning-option -Wthread-safety -Wthread-safety-beta)
+    -Wno-unknown-warning-option -Wno-deprecated-declarations -Wthread-safety -Wthread-safety-beta)
 endif()
 if(TIDEWHEEL_SIM)
   target_compile_definitions(tidewheel_flags INTERFACE TW_SIM=1)

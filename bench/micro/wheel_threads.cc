@@ -73,6 +73,7 @@ class Fifo {
     }
   }
   void drain() {
+    MutexLock lock(mutex_);
     list_.clear();
     io_.clear();
   }

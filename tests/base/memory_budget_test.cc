@@ -103,7 +103,7 @@ TEST(MemoryBudget, AsksShrinkersForWhatIsMissing) {
 TEST(MemoryBudget, NeverExceedsTheLimitWithManyThreads) {
   constexpr std::uint64_t kLimit = 600 * 4096;
   MemoryBudget budget(kLimit, 40 * 4096);
-  Atomic<std::int64_t> in_use{0};   // seq_cst: raised after a charge, lowered before the uncharge
+  Atomic<std::int64_t> in_use{0};  // seq_cst: raised after a charge, lowered before the uncharge
   Atomic<std::int64_t> highest{0};
   std::vector<Thread> threads;
   for (std::uint64_t t = 0; t < 8; ++t) {
@@ -111,13 +111,15 @@ TEST(MemoryBudget, NeverExceedsTheLimitWithManyThreads) {
       Rng rng(t);
       std::vector<std::uint64_t> mine;
       for (int i = 0; i < 20'000; ++i) {
-        if (rng.below(3) != 0) {  // more often than not, so that one thread alone reaches the limit
+        // Twice as many charges as uncharges: unless something is refused, any thread ends with ten times
+        // the limit, however the threads are scheduled.
+        if (rng.below(3) != 0) {
           const std::uint64_t bytes = 1 + rng.below(3 * 4096);
           const ChargeBy by = rng.below(8) == 0 ? ChargeBy::kWriteback : ChargeBy::kAnyone;
           if (!budget.try_charge(MemoryKind::kPages, bytes, by)) continue;
           mine.push_back(bytes);
-          const std::int64_t now = in_use.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_seq_cst) +
-                                   static_cast<std::int64_t>(bytes);
+          const auto n = static_cast<std::int64_t>(bytes);
+          const std::int64_t now = in_use.fetch_add(n, std::memory_order_seq_cst) + n;
           std::int64_t old = highest.load(std::memory_order_seq_cst);
           while (old < now && !highest.compare_exchange(old, now, std::memory_order_seq_cst)) {
           }
@@ -135,7 +137,7 @@ TEST(MemoryBudget, NeverExceedsTheLimitWithManyThreads) {
   }
   for (Thread& thread : threads) thread.join();
   EXPECT_LE(highest.load(std::memory_order_seq_cst), static_cast<std::int64_t>(kLimit));
-  EXPECT_GT(highest.load(std::memory_order_seq_cst), static_cast<std::int64_t>(kLimit * 9 / 10)) << "the test reached the limit";
+  EXPECT_GT(budget.stats().refused, 0U) << "the test never reached the limit";
   EXPECT_EQ(budget.charged_bytes(), 0U);
 }
 

@@ -57,26 +57,34 @@ TEST(LockStatistics, OfAClassWithManyLocksAreExactWhenTheyEnd) {
 }
 
 TEST(LockStatistics, TimeContendedWaitsAndSampledHolds) {
-  reset_lock_statistics();
-  Mutex mutex{waited};
-  Atomic<bool> held{false};    // release here pairs with acquire in the loop below
-  Atomic<bool> asking{false};  // likewise
-  Thread holder("holder", [&] {
-    for (int i = 1; i < 64; ++i) MutexLock lock(mutex);
-    MutexLock lock(mutex);  // the sampled one
-    held.store(true, std::memory_order_release);
-    while (!asking.load(std::memory_order_acquire)) yield_thread();
-    const Instant start = SteadyClock::instance().now();
-    while (SteadyClock::instance().now() - start < milliseconds(5)) yield_thread();
-  });
-  while (!held.load(std::memory_order_acquire)) yield_thread();
-  asking.store(true, std::memory_order_release);
-  { MutexLock lock(mutex); }
-  holder.join();
-  const LockClassStats stats = figures_of("sync-test-waited");
+  // Whether the lock is still held when the other thread asks is the machine's choice: tried until it was.
+  LockClassStats stats;
+  Duration asked_for{0};
+  for (int attempt = 0; attempt < 1'000 && stats.contended == 0; ++attempt) {
+    reset_lock_statistics();
+    Mutex mutex{waited};
+    Atomic<bool> held{false};    // release here pairs with acquire in the loop below
+    Atomic<bool> asking{false};  // likewise
+    Thread holder("holder", [&] {
+      for (int i = 1; i < 64; ++i) MutexLock lock(mutex);
+      MutexLock lock(mutex);  // the sampled one
+      held.store(true, std::memory_order_release);
+      while (!asking.load(std::memory_order_acquire)) yield_thread();
+      const Instant start = SteadyClock::instance().now();
+      while (SteadyClock::instance().now() - start < milliseconds(5)) yield_thread();
+    });
+    while (!held.load(std::memory_order_acquire)) yield_thread();
+    asking.store(true, std::memory_order_release);
+    const Instant before = SteadyClock::instance().now();
+    { MutexLock lock(mutex); }
+    asked_for = SteadyClock::instance().now() - before;
+    holder.join();
+    stats = figures_of("sync-test-waited");
+  }
   EXPECT_EQ(stats.acquisitions, 65U);
   EXPECT_EQ(stats.contended, 1U);
-  EXPECT_GE(stats.wait_ns_total, 1'000'000U);
+  EXPECT_GT(stats.wait_ns_total, 0U);
+  EXPECT_LE(stats.wait_ns_total, 2 * static_cast<std::uint64_t>(asked_for.ns));
   EXPECT_EQ(stats.hold_samples, 1U);
   EXPECT_GE(stats.hold_ns_p99, 4'900'000U);
   EXPECT_GE(stats.hold_ns_total, 4'900'000U);
@@ -288,15 +296,19 @@ TEST(Clock, TheVirtualOneMovesOnlyWhenTold) {
   EXPECT_EQ(clock.now(), Instant{7});
 }
 
+// Each bound holds wherever the thread loses its CPU: one compares with a stretch inside, one with one around.
 TEST(Clock, TheCycleCounterRunsAtItsMeasuredRate) {
+  const auto now_ns = [] { return static_cast<double>(SteadyClock::instance().now().ns); };
+  const double ticks_per_ns = tsc_ticks_per_ns();
+  const double outer_start = now_ns();
   const std::uint64_t ticks = read_tsc();
-  const Instant start = SteadyClock::instance().now();
-  while (SteadyClock::instance().now() - start < milliseconds(5)) {
-  }
-  const double by_ticks = static_cast<double>(read_tsc() - ticks) / tsc_ticks_per_ns();
-  const auto by_clock = static_cast<double>((SteadyClock::instance().now() - start).ns);
-  EXPECT_GT(by_ticks, by_clock * 0.5);
-  EXPECT_LT(by_ticks, by_clock * 2 + 1e6);
+  const double inner_start = now_ns();
+  double inner_end = inner_start;
+  while (inner_end - inner_start < 5e6) inner_end = now_ns();
+  const double by_ticks = static_cast<double>(read_tsc() - ticks) / ticks_per_ns;
+  const double outer_end = now_ns();
+  EXPECT_GT(by_ticks, (inner_end - inner_start) * 0.9);
+  EXPECT_LT(by_ticks, (outer_end - outer_start) * 1.1);
 }
 
 TEST(Counters, SumWhatEveryThreadAdded) {

@@ -109,6 +109,7 @@ void run_writers_against_the_limit(const char* design, std::uint64_t limit, bool
   std::vector<std::vector<std::unique_ptr<FakeObject>>> objects(kWriters);
   Atomic<std::uint64_t> worst{0};
   std::vector<Thread> threads;
+  rig.device.stall(true);
   for (int w = 0; w < kWriters; ++w) {
     for (int i = 0; i < kObjects; ++i) {
       objects[w].push_back(std::make_unique<FakeObject>());
@@ -125,6 +126,10 @@ void run_writers_against_the_limit(const char* design, std::uint64_t limit, bool
       }
     });
   }
+  // Nothing is written yet and each writer has more to dirty than the limit, so all of them end up waiting,
+  // however they are scheduled.
+  while (rig.engine->throttled_threads() < kWriters) yield_thread();
+  rig.device.stall(false);
   for (int i = 0; i < 5; ++i) {
     rig.device.stall(true);
     for (int j = 0; j < 200; ++j) yield_thread();
@@ -170,7 +175,19 @@ TEST(EngineLimitExact, AllowanceNeverExceedsItsLimit) {
   for (int t = 0; t < 16; ++t) {
     threads.emplace_back("taker", [&, t] {
       Rng rng(static_cast<std::uint64_t>(t) + 3);
+      std::vector<std::uint64_t> mine;
+      const auto give_last_back = [&] {
+        held.fetch_sub(static_cast<std::int64_t>(mine.back()), std::memory_order_seq_cst);
+        allowance.give_back(mine.back());
+        mine.pop_back();
+      };
       for (int i = 0; i < 20'000; ++i) {
+        // It takes twice as often as it gives: unless something is refused, any thread ends with a hundred
+        // times the limit, however the threads are scheduled.
+        if (rng.chance(3)) {
+          if (!mine.empty()) give_last_back();
+          continue;
+        }
         const std::uint64_t n = 1 + rng.below(12'000);
         const bool took = rng.chance(3) ? allowance.take_thoroughly(n) : allowance.take(n);
         if (!took) {
@@ -178,14 +195,15 @@ TEST(EngineLimitExact, AllowanceNeverExceedsItsLimit) {
           yield_thread();
           continue;
         }
-        const std::int64_t now = held.fetch_add(static_cast<std::int64_t>(n), std::memory_order_seq_cst) + static_cast<std::int64_t>(n);
+        mine.push_back(n);
+        const auto size = static_cast<std::int64_t>(n);
+        const std::int64_t now = held.fetch_add(size, std::memory_order_seq_cst) + size;
         std::int64_t most = worst.load(std::memory_order_relaxed);
         while (most < now && !worst.compare_exchange(most, now, std::memory_order_relaxed)) {
         }
         if (rng.chance(2)) yield_thread();
-        held.fetch_sub(static_cast<std::int64_t>(n), std::memory_order_seq_cst);
-        allowance.give_back(n);
       }
+      while (!mine.empty()) give_last_back();
     });
   }
   for (Thread& thread : threads) thread.join();
