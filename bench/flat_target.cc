@@ -225,6 +225,7 @@ TargetFigures FlatTarget::figures() {
   const WritebackStats stats = engine_->stats();
   TargetFigures out;
   out.dirty_list = DirtyListFigures{.inserts = stats.dirty_list.inserts,
+                                    .insert_waits = stats.dirty_list.insert_waits,
                                     .redirties = stats.dirty_list.redirties,
                                     .removals = stats.dirty_list.removals,
                                     .detached_buckets = stats.dirty_list.detached_buckets,

@@ -65,6 +65,7 @@ ordered_json target_figures_json(const TargetFigures& figures) {
     return {{"inserts", f.inserts},
             {"redirties", f.redirties},
             {"removals", f.removals},
+            {"insert_waits", f.insert_waits},
             {"detached_buckets", f.detached_buckets},
             {"elements_under_lock", f.elements_under_lock},
             {"max_elements_per_hold", f.max_elements_per_hold}};

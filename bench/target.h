@@ -64,7 +64,7 @@ struct LoadMoments {
 };
 
 struct DirtyListFigures {
-  std::uint64_t inserts = 0, redirties = 0, removals = 0, detached_buckets = 0;
+  std::uint64_t inserts = 0, insert_waits = 0, redirties = 0, removals = 0, detached_buckets = 0;
   std::uint64_t elements_under_lock = 0, max_elements_per_hold = 0;
 };
 struct WritebackFigures {

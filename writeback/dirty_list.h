@@ -28,6 +28,7 @@ namespace tidewheel {
 
 struct DirtyListStats {
   std::uint64_t inserts = 0;        // clean -> listed, and listed again after a write
+  std::uint64_t insert_waits = 0;   // of the first: found every shard taken that would do, and waited
   std::uint64_t redirties = 0;      // marked again on the slow path (a new class, or while written)
   std::uint64_t removals = 0;       // taken out by cancel or fsync
   std::uint64_t detached_buckets = 0;

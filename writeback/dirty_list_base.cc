@@ -57,14 +57,14 @@ bool DirtyListBase::mark_dirty_slow(DirtyObject& object, std::uint32_t classes, 
 ListShard& DirtyListBase::lock_for_listing(const DirtyObject& object) TW_NO_THREAD_SAFETY_ANALYSIS {
   constexpr std::uint32_t kLooks = 4;
   const std::uint32_t picked = pick_shard(object);
-  if (any_shard_will_do()) {
-    for (std::uint32_t i = 0; i < std::min(kLooks, shard_count()); ++i) {
-      ListShard& near = shard(picked ^ i);  // their number is a power of two
-      if (near.lock.try_lock()) return near;
-    }
+  const std::uint32_t looks = any_shard_will_do() ? std::min(kLooks, shard_count()) : 1;
+  for (std::uint32_t i = 0; i < looks; ++i) {
+    ListShard& near = shard(picked ^ i);  // their number is a power of two
+    if (near.lock.try_lock()) return near;
   }
   ListShard& home = shard(picked);
   home.lock.lock();
+  ++home.insert_waits;
   return home;
 }
 
@@ -332,6 +332,7 @@ DirtyListStats DirtyListBase::stats() const {
   for (const auto& each : shards_) {
     MutexLock hold(each->lock);
     total.inserts += each->inserts;
+    total.insert_waits += each->insert_waits;
     total.removals += each->removals;
     total.detached_buckets += each->detached_buckets;
     total.elements_under_lock += each->elements;

@@ -29,6 +29,7 @@ struct alignas(kCacheLine) ListShard {
 
   Instant last TW_GUARDED_BY(lock) = Instant::min();  // the youngest stamp given out
   std::uint64_t inserts TW_GUARDED_BY(lock) = 0;
+  std::uint64_t insert_waits TW_GUARDED_BY(lock) = 0;
   std::uint64_t removals TW_GUARDED_BY(lock) = 0;
   std::uint64_t detached_buckets TW_GUARDED_BY(lock) = 0;
   std::uint64_t elements TW_GUARDED_BY(lock) = 0;

@@ -268,6 +268,7 @@ void WritebackEngine::add_stats(const WritebackContext& c, WritebackStats& s) co
   for (const auto& flusher : c.flushers()) s.flusher_wakeups += flusher->wakeups();
   const DirtyListStats list = c.list().stats();
   s.dirty_list.inserts += list.inserts;
+  s.dirty_list.insert_waits += list.insert_waits;
   s.dirty_list.redirties += list.redirties;
   s.dirty_list.removals += list.removals;
   s.dirty_list.detached_buckets += list.detached_buckets;
