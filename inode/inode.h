@@ -8,7 +8,8 @@
 //            writeback; (3) unlinked ones are not found, and freed with their last hold, dirt dropped.
 //
 //   life:  new --publish--> live --unlink--> unlinked --last put--> freeing --> memory free
-//           |                 +---- evict (unheld, clean) ------------^
+//           |                 +---- evict (unheld, clean) ------------^   (new for a moment, while the
+//           |                                                         |    store keeps its untold error)
 //           +--- load failed -----------------------------------------^
 #pragma once
 #include <cstddef>

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/assert.h"
+#include "writeback/error_sequence.h"
 
 namespace tidewheel {
 
@@ -301,6 +302,7 @@ std::uint64_t InodeCache::evict(std::uint64_t n) {
 // It is isolated, so its memory stays an inode, with its number, until we put it back.
 bool InodeCache::try_evict(Inode& inode) {
   LruVerdict verdict = LruVerdict::kKeep;
+  bool keeps_error = false;
   BucketLock& bucket = lock_of(inode.number_);
   {
     MutexLock lock(bucket.mutex);
@@ -311,9 +313,14 @@ bool InodeCache::try_evict(Inode& inode) {
       if (phase == DirtyPhase::kClean) {
         // Nobody holds it, so nobody can dirty it; unhashed, nobody can come to hold it.
         TW_DASSERT(inode.mapping_.dirty_pages() == 0, "a clean inode has dirty pages");
-        inode.life_ = InodeLife::kFreeing;
-        unhash_locked(inode);
         verdict = LruVerdict::kEvicted;
+        keeps_error = ErrorSequence::untold(inode.write_errors) != Reason::kOk;
+        if (keeps_error) {
+          inode.life_ = InodeLife::kNew;  // who looks for it waits: the store must have the error first
+        } else {
+          inode.life_ = InodeLife::kFreeing;
+          unhash_locked(inode);
+        }
       } else if (phase != DirtyPhase::kWriting) {
         verdict = LruVerdict::kOff;  // it will be written: end_write() lists it again
       }
@@ -324,6 +331,12 @@ bool InodeCache::try_evict(Inode& inode) {
     return false;
   }
   source_.evict(inode);
+  if (keeps_error) {
+    MutexLock lock(bucket.mutex);
+    inode.life_ = InodeLife::kFreeing;
+    unhash_locked(inode);
+    bucket.wake();
+  }
   pages_.drop_all(inode);
   policy_->put_back(inode.lru_, LruVerdict::kEvicted);
   evictions_.add(1);

@@ -24,7 +24,8 @@ class InodeSource {
   // was stored past it must not come back, neither by read_pages after the file grows again nor by load.
   virtual void truncate(Inode& inode, std::uint64_t new_size) = 0;
   // The inode is clean and leaves memory; load() must bring the same back, possibly before this returns.
-  // Only for freeing what store_data points to.
+  // For freeing what store_data points to, and for keeping a write error that nobody has been told
+  // (ErrorSequence::untold): load() records it again. In that case no load() begins before this returns.
   virtual void evict(Inode& inode) = 0;
   // The last hold of an unlinked inode is gone, its pages are dropped: frees its space.
   virtual void inactivate(Inode& inode) = 0;

@@ -80,16 +80,18 @@ std::uint64_t PageCache::reclaim_round(std::uint64_t bytes) {
 bool PageCache::make_room(std::uint64_t seen_epoch) {
   reclaim_rounds_.fetch_add(1, std::memory_order_relaxed);
   if (reclaim_round(kRoundBytes) != 0) return true;
-  // Nothing dirty: what is taken may be on its way into a mapping, in the hands of other writers. They get a
-  // moment to make it dirty before we give up.
-  bool writing = sink_.request_writeback(kWritebackBytes);
   memory_waits_.fetch_add(1, std::memory_order_relaxed);
-  while (!wait_for_room(seen_epoch, writing ? kNoProgressLimit : kNothingDirtyLimit)) {
-    if (writing) return false;
-    writing = sink_.request_writeback(kWritebackBytes);
-    if (!writing) return room_epoch_.load(std::memory_order_seq_cst) != seen_epoch;
+  bool writing = sink_.request_writeback(kWritebackBytes);
+  // Looked at again and again: the last of the dirt may have been written and have freed nothing.
+  for (Duration waited; waited < kNoProgressLimit; waited = waited + kNothingDirtyLimit) {
+    if (wait_for_room(seen_epoch, kNothingDirtyLimit)) return true;
+    // Nothing dirty: what is taken may be on its way into a mapping, in the hands of other writers. They get
+    // one such moment to make it dirty before we give up.
+    const bool still = sink_.request_writeback(kWritebackBytes);
+    if (!writing && !still) return room_epoch_.load(std::memory_order_seq_cst) != seen_epoch;
+    writing = still;
   }
-  return true;
+  return false;
 }
 
 bool PageCache::wait_for_room(std::uint64_t seen_epoch, Duration patience) {

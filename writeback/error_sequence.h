@@ -41,6 +41,11 @@ class ErrorSequence {
     const std::uint32_t now = word.load(std::memory_order_acquire);
     return {(now & kSeen) != 0 ? now : 0};
   }
+  // The error that nobody has been told, or kOk: what has to be kept when the object leaves memory.
+  static Reason untold(const ErrorWord& word) {
+    const std::uint32_t now = word.load(std::memory_order_acquire);
+    return (now & kSeen) != 0 ? Reason::kOk : static_cast<Reason>(now & kReasonMask);
+  }
   // Whether check_and_advance would report something.
   static bool pending(const ErrorWord& word, const ErrorCursor& cursor) {
     const std::uint32_t now = word.load(std::memory_order_acquire);

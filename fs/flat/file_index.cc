@@ -210,6 +210,24 @@ Result<void> FileIndex::begin_unlink(FileKey key) {
   return {};
 }
 
+void FileIndex::keep_error(FileKey key, Reason reason) {
+  Shard& shard = shard_of(key.value);
+  MutexLock lock(shard.mutex);
+  Entry* entry = find_locked(shard, key.value);
+  TW_ASSERT(entry != nullptr, "an inode has no entry");
+  entry->set_error(reason);
+}
+
+Reason FileIndex::take_error(FileKey key) {
+  Shard& shard = shard_of(key.value);
+  MutexLock lock(shard.mutex);
+  Entry* entry = find_locked(shard, key.value);
+  if (entry == nullptr) return Reason::kOk;
+  const Reason reason = entry->error();
+  entry->set_error(Reason::kOk);
+  return reason;
+}
+
 void FileIndex::erase(Inode& inode, std::vector<BlockExtent>& blocks) {
   Shard& shard = shard_of(inode.number());
   Page* page = nullptr;

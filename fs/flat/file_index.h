@@ -74,6 +74,9 @@ class FileIndex {
   Result<std::uint64_t> size_of(FileKey key) const;  // on the device; kNotFound unless live
   bool live(FileKey key) const { return size_of(key).has_value(); }
   Result<void> begin_unlink(FileKey key);
+  // A write error that nobody was told survives while the inode is not in memory, not an unmount.
+  void keep_error(FileKey key, Reason reason);
+  Reason take_error(FileKey key);  // kOk: none
   // The inode is gone, its pages dropped: the key is free again. Its blocks are appended to `blocks`; free
   // them in the allocator, then give_back() their number.
   void erase(Inode& inode, std::vector<BlockExtent>& blocks);

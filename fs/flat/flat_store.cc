@@ -123,6 +123,9 @@ Result<void> FlatStore::load(Inode& inode) {
   if (!size) return Unexpected(size.error());
   inode.set_size(*size);
   inode.set_context(context_id(key));
+  if (const Reason error = index_->take_error(key); error != Reason::kOk) {
+    ErrorSequence::record(inode.write_errors, error);
+  }
   return {};
 }
 
@@ -151,6 +154,9 @@ void FlatStore::truncate(Inode&, std::uint64_t) {
 
 void FlatStore::evict(Inode& inode) {
   TW_ASSERT(inode.store_data[1] == 0, "a clean inode leaves memory with blocks reserved");
+  if (const Reason error = ErrorSequence::untold(inode.write_errors); error != Reason::kOk) {
+    index_->keep_error({inode.number()}, error);
+  }
 }
 
 void FlatStore::inactivate(Inode& inode) {

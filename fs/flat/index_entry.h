@@ -15,6 +15,7 @@ struct FileIndex::Entry {
   static constexpr std::uint64_t kUnlinked = 1ULL << 50;  // not any more, but still open
   static constexpr std::uint64_t kTable = 1ULL << 51;
   static constexpr std::uint64_t kWriter = 1ULL << 52;    // somebody is between begin_write and end_write
+  static constexpr unsigned kErrorShift = 53;  // 8 bits: a Reason that nobody has been told
   static constexpr std::uint64_t kSizeMask = (1ULL << 48) - 1;
   static constexpr std::uint64_t kSingleMost = (1ULL << 24) - 1;
 
@@ -26,6 +27,12 @@ struct FileIndex::Entry {
   void clear(std::uint64_t flags) { size_and_flags &= ~flags; }
   std::uint64_t size() const { return size_and_flags & kSizeMask; }
   void set_size(std::uint64_t bytes) { size_and_flags = (size_and_flags & ~kSizeMask) | bytes; }
+
+  Reason error() const { return static_cast<Reason>((size_and_flags >> kErrorShift) & 0xFF); }
+  void set_error(Reason reason) {
+    size_and_flags &= ~(0xFFULL << kErrorShift);
+    set(static_cast<std::uint64_t>(reason) << kErrorShift);
+  }
 
   std::uint64_t single_block() const { return has(kTable) ? 0 : place >> 24; }
   std::uint64_t single_blocks() const { return has(kTable) ? 0 : place & kSingleMost; }

@@ -341,6 +341,31 @@ TEST_F(FlatStoreTest, TellsAFailedWriteOncePerHandleAndKeepsTheData) {
   }
 }
 
+TEST_F(FlatStoreTest, TellsAnErrorAlsoAfterTheInodeWasEvicted) {
+  make();
+  const FileKey key = FileKey::of(0, 0, 0);
+  ASSERT_TRUE(put_file(store(), key, 10'000));  // and closed
+  device().add({.op = IoOp::kWrite, .effect = FaultEffect::kIoError, .count = 1});
+  (void)store().sync();
+  EXPECT_TRUE(store().sync());  // the second attempt went well
+  for (int round = 0; round < 2; ++round) {
+    const std::uint64_t evictions = store().inode_stats().evictions;
+    store().drop_caches();
+    EXPECT_EQ(store().inode_stats().evictions, evictions + 1);
+    if (round == 0) (void)store().stat(key);  // brings it in, tells nobody
+  }
+  auto file = store().open(key).value();
+  EXPECT_EQ(store().fsync(file).error().code, Reason::kIo);
+  EXPECT_TRUE(store().fsync(file));
+  file.close();
+  store().drop_caches();
+  file = store().open(key).value();
+  EXPECT_TRUE(store().fsync(file)) << "it has been told";
+  file.close();
+  harness_->settle();
+  expect_pattern(store(), key, 10'000);
+}
+
 TEST_F(FlatStoreTest, SyncTellsOfAFailingDevice) {
   make();
   for (std::uint32_t i = 0; i < 100; ++i) ASSERT_TRUE(put_file(store(), FileKey::of(0, 0, i), 4096));
