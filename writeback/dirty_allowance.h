@@ -26,10 +26,11 @@ class DirtyAllowance {
   DirtyAllowance(std::uint64_t limit_bytes, std::uint64_t chunk_bytes)
       : limit_(static_cast<std::int64_t>(limit_bytes)), chunk_(static_cast<std::int64_t>(chunk_bytes)) {}
 
-  // From this shard's credit or the shared word; leaves the credit of other shards alone.
+  // From this shard's credit or the shared word; leaves the credit of other shards alone. May leave a chunk of
+  // credit in this one, which a waiter could not gather on its way there: look for waiters also after success.
   bool take(std::uint64_t bytes);
   // Also gathers every shard's credit: false only if the limit does not allow it (or another thread is
-  // carrying credit at this moment, which it gives back and then looks for waiters).
+  // carrying credit at this moment, in take() or give_back(), and then looks for waiters).
   bool take_thoroughly(std::uint64_t bytes);
   // Whatever the limit says: for dirt that can't be refused.
   void take_over(std::uint64_t bytes);
@@ -57,8 +58,8 @@ class DirtyAllowance {
 
   const std::int64_t limit_;
   const std::int64_t chunk_;
-  // seq_cst: a giver raises credit or lowers the shared word and then looks for waiters; a waiter
-  // announces itself and then gathers. One of the two sees the other (WritebackEngine::balance_slow).
+  // seq_cst: who raises a shard's credit or lowers the shared word then looks for waiters; a waiter announces
+  // itself and then gathers. One of the two sees the other (WritebackEngine::look_for_waiters).
   alignas(kCacheLine) Atomic<std::int64_t> charged_{0};
   std::array<Shard, ShardedCounter::kShards> shards_;
 };

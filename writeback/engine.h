@@ -238,6 +238,12 @@ class WritebackEngine {
   void batch_cleaned(WritebackContext& context, std::uint64_t written, std::uint64_t clean);
   void charge_object(WritebackContext& context, DirtyGrant* grant);
   void give_back(std::uint64_t bytes);
+  // After anything that gives credit back or puts it where a waiter can gather it.
+  void look_for_waiters() {
+    if (waiting_.load(std::memory_order_seq_cst) != 0 && ending_batches_.load(std::memory_order_seq_cst) == 0) {
+      serve_waiters();
+    }
+  }
   // Around the end of a batch: what its objects give back is handed to the waiters at once when all of it is
   // there. One by one, each object of a thousand would wake one writer for one page.
   void begin_ending_batch() { ending_batches_.fetch_add(1, std::memory_order_seq_cst); }
@@ -288,7 +294,8 @@ class WritebackEngine {
   ThrottleWaiter* waiters_head_ TW_GUARDED_BY(throttle_lock_) = nullptr;
   ThrottleWaiter* waiters_tail_ TW_GUARDED_BY(throttle_lock_) = nullptr;
   CondVar pauses_end_;  // for those who sleep a policy's pause
-  // seq_cst: a waiter counts itself and then gathers credit; a giver gives and then looks here.
+  // seq_cst: a waiter counts itself and then gathers credit; who gives, or takes and puts a chunk into its
+  // shard, then looks here.
   Atomic<std::uint32_t> waiting_{0};
   // Batches whose end is under way. seq_cst: who gives back and sees one here leaves the waiters to it; it
   // takes itself off and then gathers what was given back.

@@ -90,9 +90,7 @@ void WritebackEngine::look_at_background() {
 void WritebackEngine::give_back(std::uint64_t bytes) {
   if (bytes == 0) return;
   allowance_.give_back(bytes);
-  if (waiting_.load(std::memory_order_seq_cst) != 0 && ending_batches_.load(std::memory_order_seq_cst) == 0) {
-    serve_waiters();
-  }
+  look_for_waiters();
 }
 
 void WritebackEngine::ended_batch() {
@@ -176,6 +174,9 @@ Result<DirtyGrant> WritebackEngine::balance_dirty_pages(WritebackContext& contex
   const std::uint64_t need = piece_bytes(bytes);
   if (waiting_.load(std::memory_order_seq_cst) == 0 && allowance_.charged() + need <= free_run_bytes_ &&
       !stopping() && allowance_.take(need)) {
+    // It may have put a chunk into its shard, and a waiter may have gathered before that: he counts himself
+    // first, so one of us sees the other.
+    look_for_waiters();
     return make_grant(context, need, {});
   }
   return balance_slow(context, bytes);
