@@ -37,7 +37,7 @@ struct FsyncBatch {
 struct SyncRun {
   enum class State : std::uint8_t { kQueued, kWriting, kWritten, kFlushing, kDone };
   State state = State::kQueued;
-  Instant t0 = Instant::min();  // the latest of its callers' moments
+  Instant t0 = Instant::min();  // the latest of its callers' moments; then the selection's, which is not before
   Error error;                  // the first
   std::uint64_t sequence = 0;   // batches before this were active when the selection was made
   std::uint64_t came_back = 0;  // batches that have put back, or ended with, something dirty since t0

@@ -285,7 +285,7 @@ DirtyList::EndWrite DirtyListBase::end_write(const WriteSlot& slot, WorkKind kin
 // ---- selections ----
 
 DirtyListBase::SelectionBase::SelectionBase(DirtyListBase& list, const SelectionRequest& request)
-    : request_(request), list_(list) {
+    : request_(request), list_(list), moment_(request.now) {
   if (request_.kind == WorkKind::kSync) list_.ladder_.open_sync(ladder_share_);
 }
 

@@ -7,6 +7,7 @@
 // Invariant: an object in phase kListed is linked, by the design, in the shard that its state names.
 // To add a design: derive, implement the hooks, one row in dirty_list.cc (docs/dirty-lists.md).
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -141,13 +142,21 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
     SelectionBase(DirtyListBase& list, const SelectionRequest& request);
     ~SelectionBase() override;
     std::size_t claim(std::span<DirtyObject*> out) final;
+    Instant moment() const final { return moment_; }
 
    protected:
     virtual std::size_t claim_listed(std::span<DirtyObject*> out) = 0;
+    // A sync's moment at this shard, whose youngest stamp may lie beyond the caller's `now`.
+    Instant moment_of(const ListShard& shard) TW_REQUIRES(shard.lock) {
+      const Instant here = std::max(request_.now, shard.last);
+      moment_ = std::max(moment_, here);
+      return here;
+    }
     const SelectionRequest request_;
 
    private:
     DirtyListBase& list_;
+    Instant moment_;  // the latest of its shards'
     RetryLadder::SyncShare ladder_share_;  // kSync alone
   };
 

@@ -53,6 +53,47 @@ TEST_P(EngineIntegrity, SyncWritesEverythingAndFlushesOnce) {
   EXPECT_EQ(rig.target.flushes.load(std::memory_order_relaxed), 1U);
 }
 
+// The caller's moment is read; then another flusher files x (skipped) and the classic lists give it a younger
+// stamp; then the selection is made, and covers it; then the other flusher takes it out of the shared list.
+TEST_P(EngineIntegrity, SyncWaitsForWhatGotAYoungerStampBeforeItsSelection) {
+  EngineOptions o = options();
+  o.flushers = 2;
+  o.shards = 1;
+  o.background_bytes = 0;
+  o.batch_objects = 1;
+  o.batch_bytes = 1;
+  o.batches_in_flight = 1;
+  VirtualRig rig(o);
+  VirtualDevice device(*rig.driver, milliseconds(1));
+  int skips = 1;
+  FakeObject& x = rig.make(1);
+  FakeObject& y = rig.make(2);
+  rig.target.decide = [&](FakeObject& object, WriteSlot&) {
+    return &object == &x && skips-- > 0 ? WriteOutcome::kSkipped : WriteOutcome::kWritten;
+  };
+  struct Held final : FakeDevice {
+    VirtualDevice* then = nullptr;
+    Batch* batch = nullptr;
+    void start(Batch& b) override {
+      if (batch != nullptr) return then->start(b);
+      batch = &b;
+    }
+  } held;
+  held.then = &device;
+  rig.target.device = &held;
+  rig.dirty(x, 1000);
+  rig.driver->run_for(milliseconds(20));
+  ASSERT_NE(held.batch, nullptr);
+  // The reading of a thread that is ahead: the list's youngest stamp lies beyond the sync's moment.
+  rig.engine->account_dirtied(*rig.context, 1000);
+  y.dirty_bytes.fetch_add(1000, std::memory_order_seq_cst);
+  rig.engine->mark_dirty(y, kDirtyData, rig.clock.now() + milliseconds(10));
+  held.batch->complete();
+  ASSERT_TRUE(rig.engine->sync(*rig.context).has_value());
+  EXPECT_TRUE(x.state().clean());
+  EXPECT_TRUE(y.state().clean());
+}
+
 TEST_P(EngineIntegrity, SyncEndsThoughWritersGoOn) {
   VirtualRig rig(options());
   VirtualDevice device(*rig.driver, milliseconds(2), 50 << 20);

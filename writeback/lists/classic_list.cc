@@ -124,12 +124,11 @@ class ClassicList::ClassicSelection final : public SelectionBase {
   ClassicSelection(ClassicList& lists, const SelectionRequest& request)
       : SelectionBase(lists, request), lists_(lists) {
     if (request_.kind != WorkKind::kSync) return;
-    // A stamp may lie beyond the caller's `now`, by what another thread read meanwhile: those are the sync's.
     sync_before_.resize(lists_.shard_count());
     for (std::uint32_t i = 0; i < lists_.shard_count(); ++i) {
       ClassicShard& home = lists_.list(i);
       ShardHold hold(home);
-      sync_before_[i] = std::max(request_.now, home.last);
+      sync_before_[i] = moment_of(home);
       home.open_syncs.insert(std::upper_bound(home.open_syncs.begin(), home.open_syncs.end(), sync_before_[i]),
                              sync_before_[i]);
     }

@@ -209,7 +209,7 @@ class SyncerSlots::SyncerSelection final : public SelectionBase {
     if (request_.kind == WorkKind::kPeriodic) list_.tick_locked(home, request_.now);
     if (request_.kind != WorkKind::kSync) return;
     sync_ = &home.syncs.emplace_back();
-    sync_->moment = std::max(request_.now, home.last);
+    sync_->moment = moment_of(home);
     sync_->list.take_all_behind(home.due);
     for (std::uint32_t i = 1; i <= kSlots; ++i) {
       sync_->list.take_all_behind(home.slots[(home.position + i) % kSlots]);

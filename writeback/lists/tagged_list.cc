@@ -136,7 +136,7 @@ class TaggedList::TaggedSelection final : public SelectionBase {
     TaggedShard& home = list_.list();
     ShardHold hold(home);
     if (request_.kind == WorkKind::kSync) {
-      cut_off_ = std::max(request_.now, home.last);
+      cut_off_ = moment_of(home);
       home.open_syncs.insert(std::upper_bound(home.open_syncs.begin(), home.open_syncs.end(), cut_off_), cut_off_);
     }
     tag_walk_locked(home, cut_off_);

@@ -208,8 +208,7 @@ class TimerWheelList::Syncing final : public SelectionBase {
     for (std::uint32_t i = 0; i < list_.shard_count(); ++i) {
       WheelListShard& home = list_.wheel_shard(i);
       ShardHold hold(home);
-      // A stamp may lie beyond the caller's `now`, by what another thread read meanwhile.
-      home.syncs.push_back({this, std::max(request_.now, home.last), home.wheel.take_all()});
+      home.syncs.push_back({this, moment_of(home), home.wheel.take_all()});
     }
   }
   ~Syncing() override {
