@@ -1,5 +1,6 @@
 #include "inode/inode_cache.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdlib>
@@ -58,9 +59,10 @@ InodeCache::InodeCache(PageCache& pages, InodeSource& source, const InodeCacheOp
   // share a bucket share its lock.
   while (buckets > kBucketLocks && !pages.arena().budget().try_charge(MemoryKind::kInodes, buckets * sizeof(Inode*))) buckets /= 2;
   if (buckets > kBucketLocks) table_bytes_ = buckets * sizeof(Inode*);
-  // calloc: zero pages that become resident as they are used.
-  table_.reset(static_cast<Inode**>(std::calloc(buckets, sizeof(Inode*))));
+  // Touched here, not at first use: a page fault costs microseconds, and would be taken under a bucket lock.
+  table_.reset(static_cast<Inode**>(std::malloc(buckets * sizeof(Inode*))));
   TW_ASSERT(table_ != nullptr, "no address space for the inode table");
+  std::fill_n(table_.get(), buckets, nullptr);
   mask_ = buckets - 1;
   pages_.set_source(source);
   pages_.set_evictor(this);
