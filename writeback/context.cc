@@ -62,18 +62,21 @@ void WritebackContext::arm(const Flusher* caller) {
 }
 
 void WritebackContext::retire() {
+  end_waits();
   {
     MutexLock guard(lock_);
-    if (retired_) return;
-    retired_ = true;
+    if (life_ != Life::kAlive) {
+      while (life_ != Life::kRetired) engine_.driver().wait(lock_, caller_left_, Duration::max());
+      return;
+    }
+    life_ = Life::kRetiring;
   }
-  for (const auto& flusher : flushers_) {
-    flusher->close();
-    engine_.driver().remove(*flusher);
-  }
-  abort_syncs();
+  for (const auto& flusher : flushers_) engine_.driver().remove(*flusher);
+  drop_running_sync();
   MutexLock guard(lock_);
   while (callers_ != 0) engine_.driver().wait(lock_, caller_left_, Duration::max());
+  life_ = Life::kRetired;
+  caller_left_.notify_all();
 }
 
 void WritebackContext::kick() {

@@ -74,7 +74,7 @@ class WritebackContext {
 
   // ---- batches (context_batches.cc) ----
   std::span<Batch* const> batch_table() const { return batch_table_; }
-  FsyncBatch* acquire_fsync_batch();  // may wait; null: the engine stops
+  FsyncBatch* acquire_fsync_batch();  // may wait; null: the context ends
   void release_fsync_batch(FsyncBatch& fsync);
   void begin_batch(Batch& batch, WorkKind kind);
   void settle_batch(Batch& batch, Instant oldest);  // all is claimed: these are its objects
@@ -109,9 +109,12 @@ class WritebackContext {
   void sync_found_nothing(Flusher& flusher, std::uint64_t came_back_before);
   void sync_failed(const WriteSlot& slot);
   void sync_wrote(bool progress, Instant now);
-  // Ends the flushers (waiting for what is in flight), the syncs, and waits for those in sync() or fsync().
+  // Who waits in sync(), or in fsync() for its turn, is sent away; the flushers begin nothing more. Waits for nothing.
+  void end_waits();
+  // Ends the flushers (waiting for what is in flight), and waits for those in sync() or fsync(). Who comes
+  // second waits until the first is done.
   void retire();
-  void abort_syncs();
+  void drop_running_sync();
   bool matters_to_sync(const Batch& batch) const TW_REQUIRES(lock_);
   void finish_sync(Error error) TW_REQUIRES(lock_);
   void raise_reclaim(std::uint64_t bytes);
@@ -136,6 +139,9 @@ class WritebackContext {
   Atomic<std::uint64_t> reclaim_bytes_{0};
   // Completions that are still on their way out of complete(): the context must not go before.
   Atomic<std::uint32_t> completing_{0};
+  // stop() is at work on it: it must not go before. Raised under contexts_lock_ while the context is in the table.
+  // release by who lowers it pairs with acquire in remove_context().
+  Atomic<std::uint32_t> pins_{0};
 
   // seq_cst: a flusher stores false and then takes every shard lock (DirtyList::any_listed); a writer lists
   // under a shard lock and then reads this. One of the two sees the other.
@@ -149,11 +155,12 @@ class WritebackContext {
   std::shared_ptr<SyncRun> queued_sync_ TW_GUARDED_BY(lock_);
   std::shared_ptr<SyncRun> running_sync_ TW_GUARDED_BY(lock_);
   std::uint32_t callers_ TW_GUARDED_BY(lock_) = 0;  // in sync() or fsync()
-  bool retired_ TW_GUARDED_BY(lock_) = false;
+  enum class Life : std::uint8_t { kAlive, kRetiring, kRetired };
+  Life life_ TW_GUARDED_BY(lock_) = Life::kAlive;
   bool syncs_aborted_ TW_GUARDED_BY(lock_) = false;
   CondVar sync_changed_;    // a sync run moved on
   CondVar fsync_released_;  // an fsync batch came free
-  CondVar caller_left_;
+  CondVar caller_left_;     // and: life_ is kRetired
 
   ObjectWaiters object_waiters_;
 };

@@ -153,7 +153,8 @@ void WritebackContext::put_back(Batch& batch, DirtyObject& object, Instant now) 
 
 FsyncBatch* WritebackContext::acquire_fsync_batch() {
   MutexLock guard(lock_);
-  while (free_fsync_.empty()) engine_.driver().wait(lock_, fsync_released_, Duration::max());
+  while (free_fsync_.empty() && !syncs_aborted_) engine_.driver().wait(lock_, fsync_released_, Duration::max());
+  if (syncs_aborted_) return nullptr;
   FsyncBatch* fsync = free_fsync_.back();
   free_fsync_.pop_back();
   fsync->completed = false;

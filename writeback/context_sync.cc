@@ -87,6 +87,7 @@ Result<void> WritebackContext::write_one(DirtyObject& object) {
   for (;;) {
     if (engine_.stopping()) return TW_FAIL(kShutDown);
     FsyncBatch* fsync = acquire_fsync_batch();
+    if (fsync == nullptr) return TW_FAIL(kShutDown);
     begin_batch(fsync->batch, WorkKind::kFsync);
     const DirtyList::TakeOut taken = list_->claim_one(object);
     if (taken == DirtyList::TakeOut::kClean || taken == DirtyList::TakeOut::kInBatch) {
@@ -132,7 +133,7 @@ bool WritebackContext::sync_ready(Flusher& flusher, Instant now, Instant& retry_
       retry_at = running_sync_->retry_at;
       return false;
     }
-    if (queued_sync_ == nullptr) return false;
+    if (queued_sync_ == nullptr) return false;  // also once they are aborted
     run = running_sync_ = std::move(queued_sync_);
     queued_sync_ = nullptr;
     run->state = SyncRun::State::kWriting;
@@ -189,8 +190,10 @@ void WritebackContext::sync_found_nothing(Flusher& flusher, std::uint64_t came_b
 }
 
 void WritebackContext::finish_sync(Error error) {
-  if (running_sync_->error.code == Reason::kOk) running_sync_->error = error;
-  running_sync_->state = SyncRun::State::kWritten;
+  if (running_sync_->state != SyncRun::State::kDone) {  // its callers have been sent away
+    if (running_sync_->error.code == Reason::kOk) running_sync_->error = error;
+    running_sync_->state = SyncRun::State::kWritten;
+  }
   running_sync_ = nullptr;
   sync_changed_.notify_all();
 }
@@ -218,20 +221,27 @@ void WritebackContext::sync_wrote(bool progress, Instant now) {
   }
 }
 
-// The flushers have ended.
-void WritebackContext::abort_syncs() {
-  std::unique_ptr<Selection> ended;
-  lock_.lock();
+void WritebackContext::end_waits() {
+  for (const auto& flusher : flushers_) flusher->close();
+  MutexLock guard(lock_);
   syncs_aborted_ = true;
-  if (running_sync_ != nullptr) ended = std::move(running_sync_->selection);
-  for (std::shared_ptr<SyncRun>* run : {&running_sync_, &queued_sync_}) {
-    if (*run == nullptr) continue;
-    (*run)->error = TW_FAIL(kShutDown).error();
-    (*run)->state = SyncRun::State::kDone;
-    *run = nullptr;
+  // A run that has begun is its flusher's until that has ended; nobody waits for it any more.
+  for (const std::shared_ptr<SyncRun>& run : {running_sync_, queued_sync_}) {
+    if (run == nullptr || run->state == SyncRun::State::kDone) continue;
+    run->error = TW_FAIL(kShutDown).error();
+    run->state = SyncRun::State::kDone;
   }
+  queued_sync_ = nullptr;
   sync_changed_.notify_all();
-  lock_.unlock();
+  fsync_released_.notify_all();
+}
+
+// The flushers have ended.
+void WritebackContext::drop_running_sync() {
+  std::unique_ptr<Selection> ended;  // goes after the lock
+  MutexLock guard(lock_);
+  if (running_sync_ != nullptr) ended = std::move(running_sync_->selection);
+  running_sync_ = nullptr;
 }
 
 }  // namespace tidewheel

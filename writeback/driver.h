@@ -14,7 +14,7 @@ class Flusher;
 class Driver {
  public:
   virtual ~Driver() = default;
-  // A flusher that is to be stepped until remove(); both come from one thread at a time.
+  // A flusher that is to be stepped until remove(). Both once per flusher, from any thread.
   virtual void add(Flusher& flusher) = 0;
   // Returns when the flusher is not being stepped and won't be again. It has nothing in flight.
   virtual void remove(Flusher& flusher) = 0;

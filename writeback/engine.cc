@@ -2,7 +2,9 @@
 #include "writeback/engine.h"
 
 #include <algorithm>
+#include <vector>
 
+#include "base/thread.h"
 #include "base/trace.h"
 #include "writeback/context.h"
 #include "writeback/driver.h"
@@ -99,21 +101,36 @@ WritebackContext* WritebackEngine::add_context(WritebackTarget& target, const Co
 Result<void> WritebackEngine::remove_context(WritebackContext& context) {
   if (!stopping()) TW_TRY(context.sync(nullptr));
   if (context.counts().objects() != 0) return TW_FAIL_WITH(kBusy, context.counts().objects());
-  WriterLock guard(contexts_lock_);
+  // Without the lock: what is waited for may want it (a target that asks for stats), or never come.
   context.retire();
-  const WritebackContext* was = contexts_[context.id()].exchange(nullptr, std::memory_order_acq_rel);
-  TW_ASSERT(was == &context, "a context is removed that is not this engine's");
-  delete was;
+  {
+    WriterLock guard(contexts_lock_);
+    const WritebackContext* was = contexts_[context.id()].exchange(nullptr, std::memory_order_acq_rel);
+    TW_ASSERT(was == &context, "a context is removed that is not this engine's");
+  }
+  while (context.pins_.load(std::memory_order_acquire) != 0) yield_thread();  // stop() is about to leave it
+  delete &context;
   return {};
 }
 
 void WritebackEngine::stop() {
-  WriterLock guard(contexts_lock_);
-  stopping_.store(true, std::memory_order_seq_cst);
+  std::vector<WritebackContext*> contexts;
+  {
+    WriterLock guard(contexts_lock_);  // no context is added from here on
+    stopping_.store(true, std::memory_order_seq_cst);
+    for (std::uint32_t i = 0; i < contexts_added_; ++i) {
+      WritebackContext* context = contexts_[i].load(std::memory_order_acquire);
+      if (context == nullptr) continue;
+      context->pins_.fetch_add(1, std::memory_order_relaxed);
+      contexts.push_back(context);
+    }
+  }
   refuse_waiters(Reason::kShutDown);
-  for (std::uint32_t i = 0; i < contexts_added_; ++i) {
-    WritebackContext* context = contexts_[i].load(std::memory_order_acquire);
-    if (context != nullptr) context->retire();
+  // All first: what one context waits for must not keep others' callers.
+  for (WritebackContext* context : contexts) context->end_waits();
+  for (WritebackContext* context : contexts) {
+    context->retire();
+    context->pins_.fetch_sub(1, std::memory_order_release);
   }
 }
 

@@ -4,7 +4,7 @@
 // Owns:      its contexts with their lists, batches and flushers; never an object, never a target.
 // Threads:   every method from any thread, with the exceptions named. Targets are called on flushers, and
 //            on the caller's thread by fsync() and sync().
-// Locks:     contexts_lock_ (kEngine) when contexts come and go; throttle_lock_ and the seats' (kCompletion,
+// Locks:     contexts_lock_ (kEngine) when contexts come and go, not while one's end is waited for; throttle_lock_ and the seats' (kCompletion,
 //            never both); the contexts' own (kContext). None is held while a target is called. mark_dirty(), the account functions and
 //            dropping a grant take nothing above rank kListShard, so they may be called under mapping locks.
 // Units:     bytes; Instants and Durations of EngineOptions::clock.

@@ -416,6 +416,69 @@ SIM_TEST(EngineSim, TwoFsyncsAndAFlusherAgreeOnOneWriter) {
   SIM_CHECK(rig.context->counts().all_zero());
 }
 
+// What stop() and remove_context() wait for may itself ask about the contexts.
+SIM_TEST(EngineSim, ATargetMayAskForStatsWhileTheEngineStops) {
+  EngineOptions o = sim_options();
+  o.background_bytes = 0;
+  SimRig rig(o);
+  FakeTarget other_target;
+  WritebackContext& other = *rig.engine->add_context(other_target);
+  rig.target.on_write = [&](FakeObject&, const WriteSlot&, WorkKind) { (void)rig.engine->stats(); };
+  FakeObject object;
+  object.set_context(rig.context->id());
+  SIM_CHECK(rig.dirty(object, 8000));
+  // Both ends of the other one at once.
+  Thread remover("remover", [&] { (void)rig.engine->remove_context(other); });
+  rig.engine->stop();
+  remover.join();
+  rig.cancel(object);
+}
+
+// More fsyncs than there are batches for, all of them stuck: stop() ends those that wait for one.
+SIM_TEST_WITH(EngineSim, StopEndsAnFsyncThatWaitsForItsTurn, (sim::Options{.schedules = 10})) {
+  SimRig rig(sim_options());
+  struct Stuck final : FakeDevice {
+    void start(Batch& batch) override {
+      MutexLock guard(lock);
+      held.push_back(&batch);
+    }
+    std::size_t count() {
+      MutexLock guard(lock);
+      return held.size();
+    }
+    Mutex lock{sim_test_class};
+    std::vector<Batch*> held TW_GUARDED_BY(lock);
+  } device;
+  rig.target.device = &device;
+  constexpr std::size_t kStuck = WritebackContext::kFsyncBatches;
+  std::vector<std::unique_ptr<FakeObject>> objects;
+  std::vector<Thread> threads;
+  for (std::size_t i = 0; i <= kStuck; ++i) {
+    objects.push_back(std::make_unique<FakeObject>());
+    objects.back()->set_context(rig.context->id());
+    rig.engine->mark_dirty(*objects.back(), kDirtyTimestamps, rig.engine->clock().now());
+  }
+  for (std::size_t i = 0; i < kStuck; ++i) {
+    threads.emplace_back("fsyncer", [&, i] { SIM_CHECK(rig.engine->fsync(*objects[i]).has_value()); });
+  }
+  while (device.count() < kStuck) sleep_for(milliseconds(1));
+  Thread last("fsyncer", [&] { SIM_CHECK(rig.engine->fsync(*objects[kStuck]).error().code == Reason::kShutDown); });
+  sleep_for(milliseconds(1));
+  Thread stopper("stopper", [&] { rig.engine->stop(); });
+  last.join();
+  for (std::size_t i = 0; i < kStuck; ++i) {
+    Batch* batch = nullptr;
+    {
+      MutexLock guard(device.lock);
+      batch = device.held[i];
+    }
+    batch->complete();
+  }
+  for (Thread& thread : threads) thread.join();
+  stopper.join();
+  rig.cancel(*objects[kStuck]);
+}
+
 SIM_TEST(EngineSim, StopEndsEverybodyWhoWaits) {
   EngineOptions o = sim_options();
   LaterDevice device;
