@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,13 +11,16 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <variant>
 
 #include "bench/compare_table.h"
+#include "bench/default_image.h"
 #include "bench/fsmark.h"
 #include "bench/interrupt.h"
 #include "bench/json_report.h"
 #include "bench/numbers.h"
+#include "bench/outputs.h"
 #include "bench/workload.h"
 
 namespace tidewheel::bench {
@@ -105,6 +109,21 @@ ChildRun run_in_child(const FsmarkOptions& options, const std::string& label) {
   return run;
 }
 
+// Files of all loops that the device has room for, with some to spare.
+std::uint64_t files_that_fit(const FsmarkOptions& options) {
+  const DeviceOptions& device = options.device;
+  std::uint64_t bytes = device.kind == DeviceKind::kRam ? device.ram_bytes
+                                                        : device.image_bytes.value_or(kDefaultImageBytes);
+  struct stat st;
+  if (device.kind == DeviceKind::kImage && !device.image_is_default && !device.image_bytes &&
+      ::stat(device.image_path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
+    bytes = static_cast<std::uint64_t>(st.st_size);
+  }
+  const std::uint64_t pages = (options.workload.file_bytes + kPageBytes - 1) / kPageBytes;
+  constexpr std::uint64_t kIndexBytes = 64;  // a file's part of the saved index, rounded up
+  return bytes / 10 * 9 / (pages * kPageBytes + kIndexBytes);
+}
+
 class Comparison {
  public:
   explicit Comparison(const CompareOptions& options) : options_(options) {}
@@ -124,14 +143,14 @@ class Comparison {
   CompareDocument document_;
   std::vector<RunFigures> figures_;
   std::string error_;
+  std::string output_failure_;  // of standard output
+  std::optional<DefaultImage> image_;
+  bool image_used_ = false;  // by a run of ours that made its store in it
   std::FILE* log_ = nullptr;
 };
 
 void Comparison::say(const std::string& text) {
-  if (!quiet()) {
-    std::fputs(text.c_str(), stdout);
-    std::fflush(stdout);
-  }
+  if (!quiet() && output_failure_.empty()) output_failure_ = write_text("-", text);
   if (log_ != nullptr) {
     std::fputs(text.c_str(), log_);
     std::fflush(log_);
@@ -141,6 +160,7 @@ void Comparison::say(const std::string& text) {
 FsmarkOptions Comparison::options_of(std::uint32_t threads, const std::string& design) const {
   FsmarkOptions one = options_.base;
   one.writeback.design = design;
+  one.device.image_is_locked = image_.has_value();
   one.workload.threads = threads;
   if (threads < one.workload.directories.size()) one.workload.directories.resize(threads);
   one.device.bandwidth = bandwidth_;
@@ -168,8 +188,12 @@ bool Comparison::calibrate() {
     one.workload.phases = {Phase::kCreate};
     one.workload.verify = false;
     one.workload.sync_method = 0;
-    const std::uint64_t fitting = one.writeback.background_bytes * 3 / 4 / workload.file_bytes;
-    one.workload.files_per_thread = std::clamp<std::uint64_t>(fitting / threads, 1, 1'000'000);
+    // Below the background threshold, on half of the device at most, and no more than were asked for.
+    const std::uint64_t fitting = std::min(one.writeback.background_bytes * 3 / 4 / workload.file_bytes,
+                                           files_that_fit(options_.base) / 2);
+    std::uint64_t each = std::clamp<std::uint64_t>(fitting / threads, 1, 1'000'000);
+    if (options_.files_given) each = std::min(each, workload.files_per_thread);
+    one.workload.files_per_thread = each;
     const ChildRun child = run_in_child(one, "calibration, ");
     const auto figures = child.failure.empty() ? read_figures(child.json) : std::nullopt;
     if (!figures || !figures->errors.empty()) {
@@ -178,6 +202,7 @@ bool Comparison::calibrate() {
                                                                         : std::string("no figures"));
       return false;
     }
+    image_used_ = true;
     rates.push_back(figures->files_per_s);
   }
   const double rate = spread_of(rates).median;
@@ -186,6 +211,7 @@ bool Comparison::calibrate() {
   if (!options_.bandwidth_given) bandwidth_ = bandwidth_for(rate, workload.file_bytes);
   if (!options_.files_given) {
     files_ = files_for(rate, bandwidth_, options_.base, kSustainedSeconds) / std::max(1U, workload.loops);
+    files_ = std::max<std::uint64_t>(1, std::min(files_, files_that_fit(options_.base) / std::max(1U, workload.loops)));
   }
   say("calibrated: timer-wheel creates " + short_number(rate) + " files/s with " + std::to_string(threads) +
       (threads == 1 ? " thread" : " threads") + "; device bandwidth for all: " + format_size(bandwidth_) + "/s" +
@@ -205,6 +231,7 @@ bool Comparison::run_one(std::uint32_t round, std::uint32_t threads, const std::
     error_ = label + "failed: " + (child.failure.empty() ? "its figures cannot be read" : child.failure);
     return false;
   }
+  image_used_ = image_used_ || figures->files != 0;
   if (!figures->errors.empty()) {
     error_ = label + "failed: " + figures->errors.front();
     document_.runs.push_back(child.json);
@@ -235,10 +262,12 @@ int Comparison::finish() {
     print_error("-l " + options_.base.workload.log_file + ": " + std::strerror(errno));
     failed = true;
   }
-  const DeviceOptions& device = options_.base.device;
-  if (options_.base.target == TargetKind::kFlat && device.kind == DeviceKind::kImage && device.image_is_default) {
-    ::unlink(device.image_path.c_str());  // of use to these runs alone, and gigabytes
+  if (!output_failure_.empty()) {
+    print_error(output_failure_);
+    failed = true;
   }
+  // Of use to these runs alone, and gigabytes.
+  if (image_ && image_used_) image_->remove();
   return failed ? 1 : 0;
 }
 
@@ -252,11 +281,21 @@ int Comparison::run() {
     }
   }
   if (!options_.base.json_path.empty() && options_.base.json_path != "-") {
-    if (const std::string why = write_text(options_.base.json_path, ""); !why.empty()) {
+    if (const std::string why = check_output(options_.base.json_path); !why.empty()) {
       print_error("--json " + why);
       if (log_ != nullptr) std::fclose(log_);
       return 1;
     }
+  }
+  const DeviceOptions& device = options_.base.device;
+  if (device.kind == DeviceKind::kImage && device.image_is_default) {
+    auto locked = DefaultImage::lock(device.image_path);
+    if (const std::string* why = std::get_if<std::string>(&locked)) {
+      print_error(*why);
+      if (log_ != nullptr) std::fclose(log_);
+      return 1;
+    }
+    image_.emplace(std::get<0>(std::move(locked)));
   }
   catch_interrupts();
   document_.command = options_.base.command;

@@ -4,9 +4,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "base/memory_budget.h"
+#include "bench/default_image.h"
 #include "bench/designs.h"
 #include "bench/numbers.h"
 #include "fs/block/open_device.h"
@@ -79,6 +81,27 @@ class FlatThread final : public TargetThread {
   std::vector<FlatFile> open_;
 };
 
+std::string name_of_device(const DeviceOptions& device) {
+  switch (device.kind) {
+    case DeviceKind::kImage: return (device.image_is_default ? "" : "--image ") + device.image_path;
+    case DeviceKind::kRam: return "--ram " + format_size(device.ram_bytes);
+    case DeviceKind::kNull: break;
+  }
+  return "--null";
+}
+
+std::string foreign(const DeviceOptions& device) {
+  return name_of_device(device) +
+         ": what it holds is neither nothing nor a flat store: name another file, or remove it first";
+}
+
+std::string describe_device_failure(const DeviceOptions& device, Error error) {
+  std::string why(error.sentence());
+  if (error.code == Reason::kNoMemory) why = "the system does not give so much memory";
+  if (error.code == Reason::kSystem && error.detail != 0) why = std::strerror(static_cast<int>(error.detail));
+  return name_of_device(device) + ": " + why;
+}
+
 DeviceFigures difference(const DeviceStats& now, const DeviceStats& then) {
   return {.reads = now.reads - then.reads,
           .writes = now.writes - then.writes,
@@ -92,8 +115,9 @@ DeviceFigures difference(const DeviceStats& now, const DeviceStats& then) {
 
 class FlatTarget final : public WorkloadTarget {
  public:
-  FlatTarget(const FsmarkOptions& options, std::unique_ptr<BlockDevice> device, RamDevice* ram)
-      : options_(options), device_(std::move(device)), ram_(ram), budget_(options.writeback.memory_bytes, kBudgetReserveBytes) {
+  FlatTarget(const FsmarkOptions& options, std::unique_ptr<BlockDevice> device, RamDevice* ram,
+             std::optional<DefaultImage> image)
+      : options_(options), image_(std::move(image)), device_(std::move(device)), ram_(ram), budget_(options.writeback.memory_bytes, kBudgetReserveBytes) {
     access_.files_per_loop = options.workload.files_per_thread;
   }
   ~FlatTarget() override {
@@ -113,6 +137,7 @@ class FlatTarget final : public WorkloadTarget {
     return std::make_unique<FlatThread>(access_);
   }
   Result<void> sync() override { return store_->sync(); }
+  void interrupt() override { engine_->interrupt_waiters(); }
   Result<bool> remount() override;
   Result<void> shut_down() override {
     if (store_ == nullptr) return {};
@@ -138,6 +163,7 @@ class FlatTarget final : public WorkloadTarget {
   FlatStoreOptions store_options() const;
 
   const FsmarkOptions options_;
+  const std::optional<DefaultImage> image_;  // ends after the device
   const std::unique_ptr<BlockDevice> device_;
   RamDevice* const ram_;  // device_, or what lies beneath it; null: another kind
   MemoryBudget budget_;
@@ -170,12 +196,11 @@ std::string FlatTarget::start() {
   engine_ = std::move(made).value();
   auto store = FlatStore::format(*device_, *engine_, budget_, store_options());
   if (!store) {
-    const std::string device = options_.device.kind == DeviceKind::kImage ? "--image " + options_.device.image_path
-                                                                          : "the device";
-    if (store.error().code == Reason::kNotEmpty) {
-      return device + ": what it holds is neither nothing nor a flat store: name another file, or remove it first";
+    if (store.error().code == Reason::kNotEmpty) return foreign(options_.device);
+    if (store.error().code == Reason::kNoMemory) {
+      return "--memory: " + format_size(options_.writeback.memory_bytes) + " is more than the system gives";
     }
-    return device + ": " + std::string(store.error().sentence());
+    return describe_device_failure(options_.device, store.error());
   }
   store_ = std::move(store).value();
   access_.store = store_.get();
@@ -252,22 +277,11 @@ TargetFigures FlatTarget::figures() {
   return out;
 }
 
-std::string describe_device_failure(const DeviceOptions& device, Error error) {
-  std::string what;
-  switch (device.kind) {
-    case DeviceKind::kImage: what = "--image " + device.image_path; break;
-    case DeviceKind::kRam: what = "--ram " + format_size(device.ram_bytes); break;
-    case DeviceKind::kNull: what = "--null"; break;
-  }
-  std::string why(error.sentence());
-  if (error.code == Reason::kSystem && error.detail != 0) why = std::strerror(static_cast<int>(error.detail));
-  return what + ": " + why;
-}
-
 }  // namespace
 
 std::variant<std::unique_ptr<WorkloadTarget>, std::string> make_flat_target(const FsmarkOptions& options) {
   const DeviceOptions& device = options.device;
+  std::optional<DefaultImage> image;
   DeviceSpec spec;
   spec.limits = {.bytes_per_s = device.bandwidth, .latency = device.latency};
   switch (device.kind) {
@@ -276,11 +290,11 @@ std::variant<std::unique_ptr<WorkloadTarget>, std::string> make_flat_target(cons
       spec.path = device.image_path;
       spec.size_bytes = device.image_bytes.value_or(kDefaultImageBytes);
       if (device.image_is_default) {
-        // Ours by its name: away with the last run's, which frees its space.
-        std::error_code ignored;
-        const std::filesystem::path path(device.image_path);
-        std::filesystem::create_directories(path.parent_path(), ignored);
-        std::filesystem::remove(path, ignored);
+        if (!device.image_is_locked) {
+          auto locked = DefaultImage::lock(device.image_path);
+          if (auto* why = std::get_if<std::string>(&locked)) return std::move(*why);
+          image.emplace(std::get<0>(std::move(locked)));
+        }
       } else if (!device.image_bytes && std::filesystem::exists(device.image_path)) {
         std::error_code ignored;
         if (std::filesystem::file_size(device.image_path, ignored) > 0 && !ignored) spec.size_bytes = 0;
@@ -298,11 +312,20 @@ std::variant<std::unique_ptr<WorkloadTarget>, std::string> make_flat_target(cons
   }
   auto opened = open_device(spec);
   if (!opened) return describe_device_failure(device, opened.error());
+  if (device.kind == DeviceKind::kImage && device.image_is_default) {
+    // Away with the last run's store, which frees its space: in the same file, which is locked, and only when
+    // it is a store or nothing.
+    const auto content = probe_device(**opened);
+    if (!content && content.error().code == Reason::kNotEmpty) return foreign(device);
+    if (!content && content.error().code != Reason::kCorrupt) return describe_device_failure(device, content.error());
+    const Result<void> renewed = (*opened)->renew(spec.size_bytes);
+    if (!renewed && renewed.error().code != Reason::kUnsupported) return describe_device_failure(device, renewed.error());
+  }
   RamDevice* ram = dynamic_cast<RamDevice*>(opened->get());
   if (auto* limited = dynamic_cast<LimitedDevice*>(opened->get()); limited != nullptr) {
     ram = dynamic_cast<RamDevice*>(&limited->beneath());
   }
-  auto target = std::make_unique<FlatTarget>(options, std::move(opened).value(), ram);
+  auto target = std::make_unique<FlatTarget>(options, std::move(opened).value(), ram, std::move(image));
   if (std::string why = target->start(); !why.empty()) return why;
   return std::unique_ptr<WorkloadTarget>(std::move(target));
 }

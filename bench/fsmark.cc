@@ -12,6 +12,7 @@
 #include "bench/fsmark_text.h"
 #include "bench/interrupt.h"
 #include "bench/json_report.h"
+#include "bench/outputs.h"
 #include "bench/posix_target.h"
 #include "bench/workload.h"
 
@@ -30,18 +31,18 @@ class Transcript {
   Transcript& operator=(const Transcript&) = delete;
 
   void print(const std::string& text) {
-    if (to_stdout_) {
-      std::fputs(text.c_str(), stdout);
-      std::fflush(stdout);
-    }
+    if (to_stdout_ && output_failure_.empty()) output_failure_ = write_text("-", text);
     if (log_ != nullptr && (std::fputs(text.c_str(), log_) < 0 || std::fflush(log_) != 0)) log_failed_ = true;
   }
   bool log_failed() const { return log_failed_; }
+  // Why standard output did not take all of it; or empty.
+  const std::string& output_failure() const { return output_failure_; }
 
  private:
   const bool to_stdout_;
   std::FILE* const log_;
   bool log_failed_ = false;
+  std::string output_failure_;
 };
 
 std::string ctime_now() {
@@ -56,19 +57,6 @@ std::string ctime_now() {
 
 void print_error(const std::string& line) { std::fprintf(stderr, "tidewheel: %s\n", line.c_str()); }
 
-std::string write_text(const std::string& path, const std::string& text) {
-  if (path == "-") {
-    const bool ok = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-    return ok ? "" : std::string("standard output: ") + std::strerror(errno);
-  }
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) return path + ": " + std::strerror(errno);
-  const bool wrote = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const int write_error = errno;
-  if (std::fclose(file) != 0 || !wrote) return path + ": " + std::strerror(wrote ? errno : write_error);
-  return "";
-}
-
 int run_fsmark(const FsmarkOptions& options) {
   const WorkloadOptions& workload = options.workload;
   // Every output is opened before the work, so that an hour's run is not lost to a misspelt path.
@@ -76,8 +64,13 @@ int run_fsmark(const FsmarkOptions& options) {
   if (!workload.log_file.empty()) {
     log = std::fopen(workload.log_file.c_str(), "ae");
     if (log == nullptr) {
-      print_error("-l " + workload.log_file + ": " + std::strerror(errno));
-      return 1;
+      const std::string why = workload.log_file + ": " + std::strerror(errno);
+      if (workload.log_given) {
+        print_error("-l " + why);
+        return 1;
+      }
+      // Nobody asked for it.
+      print_error(why + ": this run keeps no log");
     }
   }
   Transcript transcript(options.json_path != "-", log);
@@ -90,19 +83,20 @@ int run_fsmark(const FsmarkOptions& options) {
     }
   }
   if (!options.json_path.empty() && options.json_path != "-") {
-    if (const std::string why = write_text(options.json_path, ""); !why.empty()) {
+    if (const std::string why = check_output(options.json_path); !why.empty()) {
       print_error("--json " + why);
       if (csv != nullptr) std::fclose(csv);
       return 1;
     }
   }
-  catch_interrupts();
+  // A signal while the device is opened and looked through ends the program as usual: nothing is written yet.
   auto made = make_target(options);
   if (const std::string* why = std::get_if<std::string>(&made)) {
     print_error(*why);
     if (csv != nullptr) std::fclose(csv);
     return 1;
   }
+  catch_interrupts();
   WorkloadTarget& target = *std::get<0>(made);
   transcript.print(fsmark_header(options, ctime_now(), target.description()));
   RunWatch watch;
@@ -132,8 +126,12 @@ int run_fsmark(const FsmarkOptions& options) {
       failed = true;
     }
   }
+  if (!transcript.output_failure().empty()) {
+    print_error(transcript.output_failure());
+    failed = true;
+  }
   if (transcript.log_failed()) {
-    print_error("-l " + workload.log_file + ": it could not be written");
+    print_error((workload.log_given ? "-l " : "") + workload.log_file + ": it could not be written");
     failed = true;
   }
   if (!result.errors.empty()) print_error(result.errors.front());

@@ -15,9 +15,6 @@ int run_fsmark(const FsmarkOptions& options);
 // The target that the options name, ready for work; or the line that says why not.
 std::variant<std::unique_ptr<WorkloadTarget>, std::string> make_target(const FsmarkOptions& options);
 
-// Writes all of `text` to the file, or to standard output for "-". Empty, or why it could not.
-std::string write_text(const std::string& path, const std::string& text);
-
 // "tidewheel: LINE" on standard error.
 void print_error(const std::string& line);
 

@@ -54,10 +54,12 @@ std::uint64_t parse_status_kib(std::string_view text, std::string_view key) {
   return kib * 1024;
 }
 
+std::uint64_t machine_memory_bytes() { return parse_status_kib(read_file("/proc/meminfo"), "MemTotal"); }
+
 MachineDescription describe_machine() {
   MachineDescription machine;
   machine.cpus = cpu_count();
-  machine.memory_bytes = parse_status_kib(read_file("/proc/meminfo"), "MemTotal");
+  machine.memory_bytes = machine_memory_bytes();
   machine.model = "unknown";
   std::ifstream cpuinfo("/proc/cpuinfo");
   for (std::string line; std::getline(cpuinfo, line);) {

@@ -16,6 +16,7 @@ struct MachineDescription {
   std::string kernel;
 };
 MachineDescription describe_machine();
+std::uint64_t machine_memory_bytes();  // 0: not known
 
 // All CPU used so far: by this process, and by the whole machine.
 struct CpuUse {

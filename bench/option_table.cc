@@ -60,7 +60,7 @@ constexpr const char* kComparison = "Comparison";
   OptionSpec{"--device-latency", kValue, "TIME", "each request takes that long at least (0)", kWhere}
 
 #define TW_WRITEBACK_OPTIONS                                                                                  \
-  OptionSpec{"--memory", kValue, "SIZE", "budget for pages and inodes, 16M to 1P (1G)", kWriteback},          \
+  OptionSpec{"--memory", kValue, "SIZE", "budget for pages and inodes, 16M to what the machine has (1G)", kWriteback},          \
   OptionSpec{"--background", kValue, "SIZE|P%", "dirty bytes from which writeback runs (10%; compare 20%)", kWriteback}, \
   OptionSpec{"--dirty", kValue, "SIZE|P%", "dirty bytes at which writers wait (20%; compare 40%)", kWriteback}, \
   OptionSpec{"--expire", kValue, "TIME", "age at which what is dirty is written, 10ms to 24h (30s)", kWriteback}, \

@@ -45,6 +45,7 @@ struct WorkloadOptions {
   std::uint32_t name_bytes = 40;
   std::uint32_t random_bytes = 24;
   std::string log_file;  // empty: none
+  bool log_given = false;  // false: a run goes on without it
   bool verbose = false;
   std::vector<Phase> phases = {Phase::kCreate};
   bool verify = false;
@@ -63,6 +64,7 @@ struct DeviceOptions {
   DeviceKind kind = DeviceKind::kImage;
   std::string image_path{kDefaultImage};
   bool image_is_default = true;
+  bool image_is_locked = false;  // the default image, by the parent of this run
   std::optional<std::uint64_t> image_bytes;  // --size
   std::uint64_t ram_bytes = 0;
   std::uint64_t bandwidth = 0;  // bytes per second; 0: not limited

@@ -133,7 +133,8 @@ class PosixTarget final : public WorkloadTarget {
   std::uint32_t used_percent() override {
     struct statvfs found {};
     if (::fstatvfs(directories_.front(), &found) != 0 || found.f_blocks == 0) return 0;
-    return static_cast<std::uint32_t>((found.f_blocks - found.f_bfree) * 100 / found.f_blocks);
+    // As fs_mark has it: what is kept for root counts as used.
+    return static_cast<std::uint32_t>((found.f_blocks - found.f_bavail) * 100 / found.f_blocks);
   }
   void start_observation() override {}
   TargetGauges gauges() override { return {}; }

@@ -1,10 +1,9 @@
 #include "bench/program.h"
 
-#include <cstdio>
-
 #include "bench/command_line.h"
 #include "bench/compare.h"
 #include "bench/fsmark.h"
+#include "bench/outputs.h"
 
 namespace tidewheel::bench {
 
@@ -24,8 +23,9 @@ int run_program(std::vector<std::string> words) {
   }
   const ParseResult parsed = parse_arguments(subcommand_specs(), program_version(), rest);
   if (parsed.kind == ParseResult::Kind::kText) {
-    std::fputs(parsed.text.c_str(), stdout);
-    return std::fflush(stdout) == 0 ? 0 : 1;
+    const std::string why = write_text("-", parsed.text);
+    if (!why.empty()) print_error(why);
+    return why.empty() ? 0 : 1;
   }
   if (parsed.kind == ParseResult::Kind::kUsage) return usage(parsed.text);
   if (parsed.arguments.subcommand == "fsmark") {

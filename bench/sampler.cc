@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "bench/interrupt.h"
 
 namespace tidewheel::bench {
 
@@ -71,6 +72,7 @@ void Sampler::run() {
   while (!stopping_) {
     changed_.wait_for(lock_, throttled_seen_ ? milliseconds(25) : milliseconds(10));
     if (stopping_) break;
+    if (interrupted()) target_.interrupt();
     if (counting_) take_sample_locked(true);
     if (clock_now() >= next_row_) {
       next_row_ = next_row_ + seconds(1);

@@ -1,8 +1,8 @@
 // bench/target.h: what the workload needs of whatever it runs on: real directories through system calls
 // (posix), or the flat store over the writeback engine.
 // Owns:      a target owns its store, engine and device; a TargetThread its descriptors and buffers.
-// Threads:   WorkloadTarget's own methods: one thread, except gauges(), oldest_dirty_age_ms() and
-//            moments(), which the sampler calls beside the workers. A TargetThread belongs to one worker.
+// Threads:   WorkloadTarget's own methods: one thread, except gauges(), oldest_dirty_age_ms(),
+//            moments() and interrupt(), which the sampler calls beside the workers. A TargetThread belongs to one worker.
 // Units:     bytes; Instants of SteadyClock.
 // Errors:    Result; kNoSpace from create or write means full: the file it happened to is not
 //            acknowledged and has been removed again by the caller.
@@ -106,6 +106,8 @@ class WorkloadTarget {
   virtual std::unique_ptr<TargetThread> make_thread(std::uint32_t thread) = 0;
   // Everything written before the call is durable when it returns. Acts on this target alone.
   virtual Result<void> sync() = 0;
+  // Calls that wait for room end with kInterrupted from now on. Beside the workers, any number of times.
+  virtual void interrupt() {}
   // Drops what is cached and opens again from what is stored, so that reads come from the device. False:
   // this target cannot, reads may come from memory. No TargetThread has a file open.
   virtual Result<bool> remount() = 0;

@@ -5,6 +5,7 @@
 
 #include "bench/command_line.h"
 #include "bench/designs.h"
+#include "bench/machine.h"
 #include "bench/numbers.h"
 
 namespace tidewheel::bench {
@@ -151,6 +152,7 @@ void read_workload(Reader& reader, WorkloadOptions& workload) {
   workload.random_bytes = std::min(workload.random_bytes, workload.name_bytes);
   reader.count("r", workload.random_bytes, 1, workload.name_bytes);
   reader.path("l", workload.log_file);
+  workload.log_given = reader.has("l");
   workload.verbose = reader.has("v");
   read_phases(reader, workload);
   workload.verify = reader.has("verify");
@@ -227,7 +229,18 @@ void read_target(Reader& reader, FsmarkOptions& options) {
 }
 
 void read_writeback(Reader& reader, WritebackOptions& writeback, SizeOrPercent background, SizeOrPercent dirty) {
-  reader.size("memory", writeback.memory_bytes, 16ULL << 20, 1ULL << 50);
+  // The page arena holds 2^31 pages at most, and a machine no more than it has.
+  constexpr std::uint64_t kMost = 1ULL << 43;
+  const std::uint64_t machine = machine_memory_bytes() >> 20 << 20;
+  const std::uint64_t most = machine < (16ULL << 20) ? kMost : std::min(kMost, machine);
+  if (const std::string* given = reader.text("memory"); given != nullptr) {
+    const auto value = parse_size(*given);
+    if (!value || *value < (16ULL << 20) || *value > most) {
+      reader.fail_value("memory", *given, "a size from 16M to " + format_size(most) + ", which is what this machine has");
+    } else {
+      writeback.memory_bytes = *value;
+    }
+  }
   const auto level = [&](const char* name, SizeOrPercent& into) {
     const std::string* given = reader.text(name);
     if (given == nullptr) return;

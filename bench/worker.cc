@@ -98,6 +98,8 @@ bool Worker::create_one(const FileRef& file) {
   } else {
     done = Unexpected(handle.error());
   }
+  // Held back by a device that may never take what is dirty: told to end.
+  if (done.error().code == Reason::kInterrupted && interrupted()) return false;
   if (options.until_full && done.error().code == Reason::kNoSpace) {
     shared_.full.store(true, std::memory_order_relaxed);
   } else {

@@ -1,6 +1,10 @@
 // The built program from outside: what it prints where, and its exit status.
 #include <gtest/gtest.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,11 +13,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/thread.h"
 #include "bench/designs.h"
+#include "fs/block/file_device.h"
 #include "fs/block/open_device.h"
 #include "fs/flat/flat_header.h"
 
@@ -43,7 +49,7 @@ class ProgramTest : public testing::Test {
   ~ProgramTest() override { stdfs::remove_all(root_); }
 
   // Starts it in root_, standard output and error in files; wait() gives the exit status.
-  pid_t start(std::vector<std::string> words) {
+  pid_t start(std::vector<std::string> words, const std::function<void()>& before = {}) {
     words.insert(words.begin(), program());
     std::fflush(nullptr);  // or the child writes it once more
     const pid_t child = fork();
@@ -51,6 +57,7 @@ class ProgramTest : public testing::Test {
     if (chdir(root_.c_str()) != 0 || freopen("stdout", "w", stdout) == nullptr || freopen("stderr", "w", stderr) == nullptr) {
       _exit(99);
     }
+    if (before) before();
     std::vector<char*> pointers;
     for (std::string& word : words) pointers.push_back(word.data());
     pointers.push_back(nullptr);
@@ -63,7 +70,9 @@ class ProgramTest : public testing::Test {
     EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
-  int run(const std::vector<std::string>& words) { return wait(start(words)); }
+  int run(const std::vector<std::string>& words, const std::function<void()>& before = {}) {
+    return wait(start(words, before));
+  }
   std::string out() { return read_file(root_ + "/stdout"); }
   std::string err() { return read_file(root_ + "/stderr"); }
   void expect_one_error_line(const std::string& begin) {
@@ -249,6 +258,186 @@ TEST_F(ProgramTest, CtrlCPrintsWhatWasMeasured) {
   EXPECT_EQ(json.at("interrupted"), true);
   EXPECT_GT(json.at("files"), 0);
   EXPECT_EQ(json.at("files"), std::distance(stdfs::directory_iterator(root_ + "/d"), stdfs::directory_iterator{}));
+}
+
+const std::vector<std::string> kSmallRun = {"fsmark", "--ram", "64M", "--memory", "64M", "-n", "5", "-s", "100"};
+
+std::vector<std::string> operator+(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST_F(ProgramTest, ALostReportIsAnError) {
+  const auto onto = [](const char* path) {
+    return [path] {
+      const int fd = open(path, O_WRONLY);
+      dup2(fd, STDOUT_FILENO);
+    };
+  };
+  const auto close_it = [] { close(STDOUT_FILENO); };
+  for (const auto& words : {kSmallRun, {"--help"}, kSmallRun + std::vector<std::string>{"--json", "-"},
+                            {"compare", "--ram", "64M", "--memory", "64M", "-n", "5", "-t", "1", "--rounds", "1",
+                             "--designs", "timer-wheel", "--device-bandwidth", "64M"}}) {
+    EXPECT_EQ(run(words, onto("/dev/full")), 1) << words.front();
+    EXPECT_NE(err().find("standard output: No space left on device\n"), std::string::npos) << err();
+    EXPECT_EQ(run(words, close_it), 1) << words.front();
+    EXPECT_NE(err().find("standard output: Bad file descriptor\n"), std::string::npos) << err();
+  }
+}
+
+TEST_F(ProgramTest, AClosedStandardOutputIsNotTheImage) {
+  EXPECT_EQ(run({"fsmark", "--image", "image", "--size", "64M", "--memory", "64M", "-n", "5", "-s", "100"},
+                [] { close(STDIN_FILENO), close(STDOUT_FILENO); }), 1);
+  auto device = open_device({.kind = DeviceSpec::Kind::kFile, .path = root_ + "/image"}).value();
+  EXPECT_EQ(read_header(*device).value().state, FlatHeader::State::kClean);
+}
+
+TEST_F(ProgramTest, JsonIsReplacedAsAWhole) {
+  std::ofstream(root_ + "/json") << "old";
+  EXPECT_EQ(run({"fsmark", "--ram", "1M", "--memory", "64M", "-n", "5", "-s", "4M", "--json", "json", "-l", "/no/log"}), 1);
+  EXPECT_EQ(read_file(root_ + "/json"), "old") << "a run that never began";
+  stdfs::create_symlink("json", root_ + "/link");
+  EXPECT_EQ(run(kSmallRun + std::vector<std::string>{"--json", "link"}), 0) << err();
+  EXPECT_TRUE(stdfs::is_symlink(root_ + "/link"));
+  EXPECT_FALSE(nlohmann::json::parse(read_file(root_ + "/json"), nullptr, false).is_discarded());
+  std::size_t files = 0;
+  for (const auto& entry : stdfs::directory_iterator(root_)) {
+    files += entry.path().filename().string().starts_with("json") ? 1 : 0;
+  }
+  EXPECT_EQ(files, 1U) << "no temporary file stays";
+}
+
+TEST_F(ProgramTest, ADefaultLogThatCannotBeMadeIsOnlyAWarning) {
+  stdfs::create_directory(root_ + "/fs_log.txt");
+  EXPECT_EQ(run(kSmallRun), 0);
+  EXPECT_EQ(err(), "tidewheel: fs_log.txt: Is a directory: this run keeps no log\n");
+  EXPECT_EQ(run(kSmallRun + std::vector<std::string>{"-l", "fs_log.txt"}), 1);
+  expect_one_error_line("-l fs_log.txt: Is a directory");
+}
+
+TEST_F(ProgramTest, MemoryThatTheMachineHasNotIsNamed) {
+  EXPECT_EQ(run({"fsmark", "--ram", "64M", "--memory", "100T"}), 2);
+  expect_one_error_line("--memory: '100T' is not accepted: a size from 16M to ");
+  EXPECT_EQ(run({"fsmark", "--ram", "1P", "-n", "1", "-l", "/dev/null"}), 1);
+  expect_one_error_line("--ram 1P: the system does not give so much memory");
+}
+
+TEST_F(ProgramTest, ThreadsThatTheSystemRefusesAreOneLine) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs the address space that this test takes away";
+#endif
+  // The stacks of 256 threads do not fit.
+  const auto little = [] {
+    const rlimit limit{1ULL << 30, 1ULL << 30};
+    setrlimit(RLIMIT_AS, &limit);
+  };
+  EXPECT_EQ(run(kSmallRun + std::vector<std::string>{"-t", "256", "-l", "/dev/null"}, little), 1);
+  const std::string text = err();
+  EXPECT_EQ(text.rfind("tidewheel: the system ", 0), 0U) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+}
+
+TEST_F(ProgramTest, TheDefaultImageIsTakenOnlyWhenItIsFreeAndOurs) {
+  const std::vector<std::string> words = {"fsmark", "--size", "64M", "--memory", "64M", "-n", "5", "-s", "100"};
+  const std::vector<std::string> comparison = {"compare", "--size", "64M", "--memory", "64M", "-n", "5", "-t", "1",
+                                               "--rounds", "1", "--designs", "timer-wheel"};
+  const std::string image = root_ + "/out/default.img";
+  ASSERT_EQ(run(words), 0) << err();
+  struct stat before, after;
+  ASSERT_EQ(stat(image.c_str(), &before), 0);
+  ASSERT_EQ(run(words), 0) << err();
+  ASSERT_EQ(stat(image.c_str(), &after), 0);
+  EXPECT_EQ(before.st_ino, after.st_ino);
+  {
+    const auto user = FileDevice::open({.path = image}).value();
+    for (const auto& one : {words, comparison}) {
+      EXPECT_EQ(run(one), 1);
+      EXPECT_NE(err().find("out/default.img: it is in use"), std::string::npos) << err();
+      EXPECT_TRUE(stdfs::exists(image));
+    }
+  }
+  ASSERT_EQ(run(comparison), 0) << err();
+  EXPECT_FALSE(stdfs::exists(image)) << "compare takes it away";
+  // Somebody's data, behind 2 MiB of zeros.
+  std::ofstream(image) << std::string(2 << 20, '\0') << "letters";
+  const std::string content = read_file(image);
+  for (const auto& one : {words, comparison}) {
+    EXPECT_EQ(run(one), 1);
+    EXPECT_NE(err().find("out/default.img: what it holds is neither nothing nor a flat store"), std::string::npos) << err();
+    EXPECT_EQ(read_file(image), content);
+  }
+}
+
+TEST_F(ProgramTest, ASecondRunInTheFolderIsToldThatTheDefaultImageIsInUse) {
+  const pid_t child = start({"fsmark", "-n", "1000000", "-L", "1000", "-S", "0", "-s", "4k", "--device-bandwidth", "16M",
+                             "--memory", "64M", "--interval-csv", "csv"});
+  for (int i = 0; i < 3000 && read_file(root_ + "/csv").size() < 200; ++i) sleep_for(milliseconds(10));
+  const pid_t second = fork();
+  if (second == 0) {
+    if (chdir(root_.c_str()) != 0 || freopen("stderr2", "w", stderr) == nullptr) _exit(99);
+    execl(program().c_str(), program().c_str(), "compare", "--rounds", "1", "--json", "-", nullptr);
+    _exit(98);
+  }
+  EXPECT_EQ(wait(second), 1);
+  EXPECT_EQ(read_file(root_ + "/stderr2").rfind("tidewheel: out/default.img: it is in use by another run", 0), 0U);
+  kill(child, SIGINT);
+  EXPECT_EQ(wait(child), 0) << err();
+}
+
+TEST_F(ProgramTest, AFolderForTheDefaultImageThatCannotBeMadeIsSaid) {
+  std::ofstream(root_ + "/out") << "a file";
+  EXPECT_EQ(run({"fsmark", "-n", "1", "-l", "/dev/null"}), 1);
+  expect_one_error_line("out for out/default.img: Not a directory");
+}
+
+TEST_F(ProgramTest, CalibrationFitsTheDeviceAndTheFilesAskedFor) {
+  EXPECT_EQ(run({"compare", "--ram", "64M", "-n", "5", "--threads", "1", "--rounds", "1", "--designs", "timer-wheel"}), 0)
+      << err();
+  EXPECT_EQ(run({"compare", "--ram", "16M", "--threads", "1", "--rounds", "1", "--designs", "timer-wheel"}), 0) << err();
+}
+
+// A folder of 20 MB that is full after as many.
+class FullDiskTest : public ProgramTest {
+ protected:
+  void SetUp() override {
+    stdfs::create_directory(root_ + "/disk");
+    if (mount("none", (root_ + "/disk").c_str(), "tmpfs", 0, "size=20m") != 0) {
+      GTEST_SKIP() << "mounting a tmpfs is not allowed here";
+    }
+    mounted_ = true;
+  }
+  ~FullDiskTest() override {
+    if (mounted_) umount2((root_ + "/disk").c_str(), MNT_DETACH);
+  }
+  bool mounted_ = false;
+};
+
+TEST_F(FullDiskTest, AFullHostDiskIsOneLine) {
+  EXPECT_EQ(run({"fsmark", "--image", "disk/image", "--size", "1G", "-n", "60000", "-S", "0", "-s", "4k", "--memory", "256M",
+                 "-l", "/dev/null"}, [] { alarm(120); }), 1);
+  const std::string text = err();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  EXPECT_NE(text.find("no space left on the device"), std::string::npos) << text;
+}
+
+TEST_F(FullDiskTest, TheFirstSignalEndsARunOnAFullHostDisk) {
+  const pid_t child = start({"fsmark", "--image", "disk/image", "--size", "1G", "-n", "60000", "-S", "0", "-s", "4k", "-t",
+                             "4", "-l", "/dev/null", "--interval-csv", "csv"}, [] { alarm(120); });
+  for (int i = 0; i < 300 && read_file(root_ + "/csv").size() < 150; ++i) sleep_for(milliseconds(10));
+  kill(child, SIGTERM);
+  EXPECT_EQ(wait(child), 1) << "what was acknowledged could not be written";
+  EXPECT_NE(out().find("Average Files/sec"), std::string::npos) << out();
+}
+
+TEST_F(ProgramTest, TheFirstSignalEndsWritersThatWait) {
+  // 64 KiB a second: a writer at the limit would wait for minutes.
+  const pid_t child = start({"fsmark", "--ram", "1G", "--memory", "16M", "--dirty", "2M", "--background", "1M", "-n",
+                             "1000000", "-S", "0", "-s", "4k", "--device-bandwidth", "64k", "--interval-csv", "csv"},
+                            [] { alarm(300); });
+  for (int i = 0; i < 3000 && read_file(root_ + "/csv").size() < 200; ++i) sleep_for(milliseconds(10));
+  kill(child, SIGINT);
+  EXPECT_EQ(wait(child), 0) << err();
+  EXPECT_NE(out().find("\n# interrupted"), std::string::npos);
 }
 
 }  // namespace
