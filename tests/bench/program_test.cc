@@ -412,14 +412,6 @@ class FullDiskTest : public ProgramTest {
   bool mounted_ = false;
 };
 
-TEST_F(FullDiskTest, AFullHostDiskIsOneLine) {
-  EXPECT_EQ(run({"fsmark", "--image", "disk/image", "--size", "1G", "-n", "60000", "-S", "0", "-s", "4k", "--memory", "256M",
-                 "-l", "/dev/null"}, [] { alarm(120); }), 1);
-  const std::string text = err();
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
-  EXPECT_NE(text.find("no space left on the device"), std::string::npos) << text;
-}
-
 TEST_F(FullDiskTest, TheFirstSignalEndsARunOnAFullHostDisk) {
   const pid_t child = start({"fsmark", "--image", "disk/image", "--size", "1G", "-n", "60000", "-S", "0", "-s", "4k", "-t",
                              "4", "-l", "/dev/null", "--interval-csv", "csv"}, [] { alarm(120); });
