@@ -71,7 +71,8 @@ double tsc_ticks_per_ns() {
     const BothClocks start = read_both_clocks();
     BothClocks end = start;
     while (end.steady_ns - start.steady_ns < 2'000'000) end = read_both_clocks();
-    return static_cast<double>(end.ticks - start.ticks) / static_cast<double>(end.steady_ns - start.steady_ns);
+    return static_cast<double>(end.ticks - start.ticks) /
+           static_cast<double>(end.steady_ns - start.steady_ns);
   }();
   return rate;
 }

@@ -39,7 +39,8 @@ void before_lock(const void* lock, const LockClass& lock_class) {
 
 void locked(const void* lock, const LockClass& lock_class) {
   ThreadState& state = this_thread_state();
-  TW_ASSERT(state.held_count < ThreadState::kMaxHeld, "more locks are held at once than the rank stack keeps");
+  TW_ASSERT(state.held_count < ThreadState::kMaxHeld,
+            "more locks are held at once than the rank stack keeps");
   state.held[state.held_count++] = HeldLock{lock, lock_class.name(), lock_class.rank()};
 }
 

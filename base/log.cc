@@ -34,7 +34,8 @@ std::shared_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink, LogLevel leve
   // spdlog sets up its clock and formatter caches on first use; a line that no level lets through does
   // not, so one is formatted here, before threads start, and thrown away.
   spdlog::memory_buf_t scrap;
-  spdlog::pattern_formatter(kFormat).format(spdlog::details::log_msg("tidewheel", spdlog::level::debug, ""), scrap);
+  spdlog::pattern_formatter(kFormat).format(spdlog::details::log_msg("tidewheel", spdlog::level::debug, ""),
+                                            scrap);
   return logger;
 }
 
@@ -70,7 +71,8 @@ Result<void> set_up_log(const LogOptions& options) {
   try {
     logger() = make_logger(std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file), options.level);
   } catch (const spdlog::spdlog_ex&) {
-    return errno == EACCES ? Result<void>(TW_FAIL_WITH(kAccess, errno)) : Result<void>(TW_FAIL_WITH(kSystem, errno));
+    return errno == EACCES ? Result<void>(TW_FAIL_WITH(kAccess, errno))
+                           : Result<void>(TW_FAIL_WITH(kSystem, errno));
   }
   return {};
 }
@@ -85,8 +87,8 @@ void log_error(std::string_view who, std::string_view text) { write(spdlog::leve
 void log_error(std::string_view who, std::string_view text, Error error) {
   spdlog::logger& log = *logger();
   if (!log.should_log(spdlog::level::err)) return;
-  log.error("{}: {}: {} ({}, line {}, detail {})", who, text, error.sentence(), name_of(error.code), error.line,
-            error.detail);
+  log.error("{}: {}: {} ({}, line {}, detail {})", who, text, error.sentence(), name_of(error.code),
+            error.line, error.detail);
 }
 
 }  // namespace tidewheel

@@ -270,7 +270,8 @@ MemoryStats MemoryBudget::stats() const {
   stats.reserve_used = not_below_zero(reserve_used_.load(std::memory_order_relaxed));
   for (std::size_t k = 0; k < kMemoryKinds; ++k) {
     stats.used[k] = used_bytes(static_cast<MemoryKind>(k));
-    stats.used_peak[k] = std::max(stats.used[k], not_below_zero(used_peak_[k].load(std::memory_order_relaxed)));
+    stats.used_peak[k] =
+        std::max(stats.used[k], not_below_zero(used_peak_[k].load(std::memory_order_relaxed)));
   }
   stats.refused = refused_.load(std::memory_order_relaxed);
   stats.shrinks = shrinks_.load(std::memory_order_relaxed);

@@ -83,7 +83,9 @@ class MemoryBudget {
   std::uint64_t charged_bytes() const;
   std::uint64_t used_bytes(MemoryKind kind) const;
   // One load; up to credit_bound() above charged_bytes().
-  std::uint64_t charged_at_most() const { return static_cast<std::uint64_t>(taken_.load(std::memory_order_relaxed)); }
+  std::uint64_t charged_at_most() const {
+    return static_cast<std::uint64_t>(taken_.load(std::memory_order_relaxed));
+  }
   std::uint64_t credit_bound() const { return 2 * static_cast<std::uint64_t>(chunk_) * kShards; }
   MemoryStats stats() const;
 

@@ -73,7 +73,8 @@ void Pattern::fill(std::uint64_t offset_bytes, std::span<std::byte> out) const {
                    std::size_t i = 0;
                    for (; i < bytes && (within + i) % 8 != 0; ++i) to[i] = byte_of(block, within + i);
                    for (; i + 8 <= bytes; i += 8) {
-                     const std::uint64_t word = stored_little_endian(block.window[(within + i) / 8] ^ block.key);
+                     const std::uint64_t word =
+                         stored_little_endian(block.window[(within + i) / 8] ^ block.key);
                      std::memcpy(to + i, &word, 8);
                    }
                    for (; i < bytes; ++i) to[i] = byte_of(block, within + i);

@@ -19,7 +19,8 @@ struct Pattern {
 
   void fill(std::uint64_t offset_bytes, std::span<std::byte> out) const;
   // The first offset in the file whose byte is wrong; nothing when all are right.
-  std::optional<std::uint64_t> first_difference(std::uint64_t offset_bytes, std::span<const std::byte> in) const;
+  std::optional<std::uint64_t> first_difference(std::uint64_t offset_bytes,
+                                                std::span<const std::byte> in) const;
 };
 
 }  // namespace tidewheel

@@ -117,13 +117,14 @@ std::string run_sim_test(const char* name, const Options& options, void (*body)(
 // tests/run --sim looks for it.
 #define SIM_TEST(suite, name) SIM_TEST_WITH(suite, name, (::tidewheel::sim::Options{}))
 // SIM_TEST_WITH(Suite, Name, (sim::Options{.schedules = 50, .cpus = 2})) { ... }
-#define SIM_TEST_WITH(suite, name, options)                                                          \
-  static void sim_body_##suite##_##name();                                                           \
-  static_assert(::std::string_view(#suite).find("Sim") != ::std::string_view::npos,                  \
-                "the suite of a SIM_TEST has Sim in its name");                                      \
-  TEST(suite, name) {                                                                                \
-    const std::string failure = ::tidewheel::sim::run_sim_test(                                      \
-        #suite "." #name, options, &sim_body_##suite##_##name, [] { return ::testing::Test::HasFailure(); }); \
-    if (!failure.empty()) ADD_FAILURE() << failure;                                                  \
-  }                                                                                                  \
+#define SIM_TEST_WITH(suite, name, options)                                                   \
+  static void sim_body_##suite##_##name();                                                    \
+  static_assert(::std::string_view(#suite).find("Sim") != ::std::string_view::npos,           \
+                "the suite of a SIM_TEST has Sim in its name");                               \
+  TEST(suite, name) {                                                                         \
+    const std::string failure =                                                               \
+        ::tidewheel::sim::run_sim_test(#suite "." #name, options, &sim_body_##suite##_##name, \
+                                       [] { return ::testing::Test::HasFailure(); });         \
+    if (!failure.empty()) ADD_FAILURE() << failure;                                           \
+  }                                                                                           \
   static void sim_body_##suite##_##name()

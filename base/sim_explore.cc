@@ -257,7 +257,8 @@ void assertion_failed(const char* expression, const char* file, int line, const 
                                          file + ":" + std::to_string(line) + ")");
 }
 
-std::string run_sim_test(const char* name, const Options& test_options, void (*body)(), bool (*has_failed)()) {
+std::string run_sim_test(const char* name, const Options& test_options, void (*body)(),
+                         bool (*has_failed)()) {
   Options options = test_options;
   std::uint64_t schedules = options.schedules * environment_number("TIDEWHEEL_SEED_FACTOR", 1);
   if (std::getenv("TIDEWHEEL_QUICK") != nullptr) schedules = std::max<std::uint64_t>(schedules / 4, 1);
@@ -289,8 +290,8 @@ std::string run_sim_test(const char* name, const Options& test_options, void (*b
     }
   }
   if (!outcome.failed) return {};
-  return std::string(name_of(outcome.kind)) + " in run " + std::to_string(outcome.runs) + ": " + outcome.message +
-         "\nrepeat: " + repeat_with(name, outcome.schedule) + "\n";
+  return std::string(name_of(outcome.kind)) + " in run " + std::to_string(outcome.runs) + ": " +
+         outcome.message + "\nrepeat: " + repeat_with(name, outcome.schedule) + "\n";
 }
 
 #endif

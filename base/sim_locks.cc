@@ -81,7 +81,9 @@ void Scheduler::unlock_exclusive(SimLock& lock) {
   tsan_release(&lock.owner);
   {
     const TsanIgnore ignore;
-    if (lock.owner != current_) fail(Failure::kAssertion, "a lock is released by a thread that does not hold it");
+    if (lock.owner != current_) {
+      fail(Failure::kAssertion, "a lock is released by a thread that does not hold it");
+    }
     release_exclusive(lock);
   }
   point(Op::kUnlock, &lock);
@@ -126,7 +128,9 @@ void Scheduler::unlock_shared(SimLock& lock) {
     const TsanIgnore ignore;
     std::vector<const Fiber*>& readers = readers_[&lock];
     const auto me = std::find(readers.begin(), readers.end(), current_);
-    if (me == readers.end()) fail(Failure::kAssertion, "a shared lock is released by a thread that does not hold it");
+    if (me == readers.end()) {
+      fail(Failure::kAssertion, "a shared lock is released by a thread that does not hold it");
+    }
     readers.erase(me);
     if (weak_) {
       new_epoch(*current_);
@@ -145,7 +149,8 @@ void Scheduler::find_lock_cycle(const Fiber& start) {
     std::vector<const Fiber*> holders;
     const auto* const lock = static_cast<const SimLock*>(fiber.wait_object);
     if (lock->owner != nullptr) holders.push_back(static_cast<const Fiber*>(lock->owner));
-    if (const auto found = readers_.find(lock); found != readers_.end() && fiber.wait_kind == WaitKind::kLock) {
+    if (const auto found = readers_.find(lock);
+        found != readers_.end() && fiber.wait_kind == WaitKind::kLock) {
       holders.insert(holders.end(), found->second.begin(), found->second.end());
     }
     for (const Fiber* holder : holders) {

@@ -160,7 +160,9 @@ void Scheduler::run(const std::function<void()>& body) {
   Fiber& first = *fibers_.front();
   switch_to(first);
   for (const std::unique_ptr<Fiber>& fiber : fibers_) {
-    if (fiber->state != FiberState::kFinished) tsan_release_as(fiber->tsan_fiber, main_.tsan_fiber, fiber.get());
+    if (fiber->state != FiberState::kFinished) {
+      tsan_release_as(fiber->tsan_fiber, main_.tsan_fiber, fiber.get());
+    }
     tsan_acquire(fiber.get());
   }
   running = nullptr;
@@ -278,7 +280,9 @@ void Scheduler::point(Op op, const void* object) {
 Fiber* Scheduler::choose_at_point() {
   Fiber* chosen = current_;
   if (schedule_.strategy == Strategy::kRandom) {
-    if (preempt_one_in_ == 1 || rng_.below(preempt_one_in_) == 0) chosen = runnable_[rng_.below(runnable_.size())];
+    if (preempt_one_in_ == 1 || rng_.below(preempt_one_in_) == 0) {
+      chosen = runnable_[rng_.below(runnable_.size())];
+    }
   } else {
     if (next_change_ < change_points_.size() && steps_ >= change_points_[next_change_]) {
       ++next_change_;
@@ -410,7 +414,9 @@ void Scheduler::sleep_until(std::int64_t ns) {
 void Scheduler::join(Fiber* fiber) {
   {
     const TsanIgnore ignore;
-    while (fiber->state != FiberState::kFinished) block(WaitKind::kJoin, fiber, fiber->name.c_str(), kNever, true);
+    while (fiber->state != FiberState::kFinished) {
+      block(WaitKind::kJoin, fiber, fiber->name.c_str(), kNever, true);
+    }
     if (weak_) join_view(current_->view, fiber->view);
   }
   tsan_acquire(fiber);

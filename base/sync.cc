@@ -46,7 +46,8 @@ bool futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, const 
 }
 
 void futex_wake(std::atomic<std::uint32_t>& word, int count) {
-  ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
+  ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr,
+            0);
 }
 
 }  // namespace

@@ -138,7 +138,9 @@ class TW_CAPABILITY("mutex") Mutex {
 // and its readers share one cache line.
 class TW_CAPABILITY("mutex") SharedMutex {
  public:
-  explicit SharedMutex(LockClass& lock_class) : class_(&lock_class) { class_->add_lock(acquisitions_, index_); }
+  explicit SharedMutex(LockClass& lock_class) : class_(&lock_class) {
+    class_->add_lock(acquisitions_, index_);
+  }
   ~SharedMutex() { class_->remove_lock(acquisitions_, index_); }
   SharedMutex(const SharedMutex&) = delete;
   SharedMutex& operator=(const SharedMutex&) = delete;

@@ -121,7 +121,9 @@ std::vector<TraceEvent> read_trace(std::size_t most) {
       const std::uint64_t word = slot.point_and_thread.load(std::memory_order_acquire);
       event.point = static_cast<TracePoint>(word >> 32);
       event.thread = static_cast<std::uint32_t>(word);
-      for (std::size_t i = 0; i < 3; ++i) event.arguments[i] = slot.arguments[i].load(std::memory_order_acquire);
+      for (std::size_t i = 0; i < 3; ++i) {
+        event.arguments[i] = slot.arguments[i].load(std::memory_order_acquire);
+      }
       if (slot.sequence.load(std::memory_order_relaxed) == before) events.push_back(event);
     }
   }

@@ -113,7 +113,9 @@ ParseResult parse_arguments(std::span<const SubcommandSpec> subcommands, std::st
     app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
     const CLI::App& asked = chosen == apps.end() ? app : *chosen->second;
-    return {.kind = ParseResult::Kind::kText, .arguments = {}, .text = asked.help(&asked == &app ? "" : "tidewheel")};
+    return {.kind = ParseResult::Kind::kText,
+            .arguments = {},
+            .text = asked.help(&asked == &app ? "" : "tidewheel")};
   } catch (const CLI::CallForVersion& e) {
     return {.kind = ParseResult::Kind::kText, .arguments = {}, .text = std::string(e.what()) + "\n"};
   } catch (const CLI::ParseError&) {

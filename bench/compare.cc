@@ -164,7 +164,9 @@ FsmarkOptions Comparison::options_of(std::uint32_t threads, const std::string& d
   one.workload.threads = threads;
   if (threads < one.workload.directories.size()) one.workload.directories.resize(threads);
   one.device.bandwidth = bandwidth_;
-  if (files_ != 0) one.workload.files_per_thread = std::max<std::uint64_t>(1, (files_ + threads - 1) / threads);
+  if (files_ != 0) {
+    one.workload.files_per_thread = std::max<std::uint64_t>(1, (files_ + threads - 1) / threads);
+  }
   return one;
 }
 
@@ -211,11 +213,12 @@ bool Comparison::calibrate() {
   if (!options_.bandwidth_given) bandwidth_ = bandwidth_for(rate, workload.file_bytes);
   if (!options_.files_given) {
     files_ = files_for(rate, bandwidth_, options_.base, kSustainedSeconds) / std::max(1U, workload.loops);
-    files_ = std::max<std::uint64_t>(1, std::min(files_, files_that_fit(options_.base) / std::max(1U, workload.loops)));
+    files_ = std::max<std::uint64_t>(
+        1, std::min(files_, files_that_fit(options_.base) / std::max(1U, workload.loops)));
   }
   say("calibrated: timer-wheel creates " + short_number(rate) + " files/s with " + std::to_string(threads) +
-      (threads == 1 ? " thread" : " threads") + "; device bandwidth for all: " + format_size(bandwidth_) + "/s" +
-      (options_.bandwidth_given ? " (given)" : " (40% of that)") +
+      (threads == 1 ? " thread" : " threads") + "; device bandwidth for all: " + format_size(bandwidth_) +
+      "/s" + (options_.bandwidth_given ? " (given)" : " (40% of that)") +
       (files_ != 0 ? "; " + std::to_string(files_) + " files a loop" : std::string()) + "\n");
   return true;
 }
@@ -223,8 +226,9 @@ bool Comparison::calibrate() {
 bool Comparison::run_one(std::uint32_t round, std::uint32_t threads, const std::string& design) {
   FsmarkOptions one = options_of(threads, design);
   one.round = round;
-  const std::string label = "round " + std::to_string(round) + " of " + std::to_string(options_.rounds) + ", " +
-                            design + ", " + std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ");
+  const std::string label = "round " + std::to_string(round) + " of " + std::to_string(options_.rounds) +
+                            ", " + design + ", " + std::to_string(threads) +
+                            (threads == 1 ? " thread, " : " threads, ");
   const ChildRun child = run_in_child(one, label);
   const auto figures = child.failure.empty() ? read_figures(child.json) : std::nullopt;
   if (!figures) {

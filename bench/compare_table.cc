@@ -16,8 +16,8 @@ constexpr std::size_t kLabelColumns = 25;
 constexpr std::size_t kCellColumns = 22;
 
 std::size_t columns_of(const std::string& utf8) {
-  return static_cast<std::size_t>(
-      std::count_if(utf8.begin(), utf8.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  return static_cast<std::size_t>(std::count_if(
+      utf8.begin(), utf8.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
 std::string left(std::string text, std::size_t width) {
@@ -78,7 +78,8 @@ class Table {
              short_number(values(runs, &RunFigures::Point::write_iops).median) + " · " +
              short_number(values(runs, &RunFigures::Point::write_mb_per_s).median);
     });
-    const bool several = std::any_of(columns_.begin(), columns_.end(), [](const Runs& runs) { return runs.size() > 1; });
+    const bool several =
+        std::any_of(columns_.begin(), columns_.end(), [](const Runs& runs) { return runs.size() > 1; });
     if (!several) return;
     line("  low–high, files/s", [&](const Runs& runs) {
       const Spread files = values(runs, &RunFigures::Point::files_per_s);
@@ -148,7 +149,8 @@ std::string compare_table(const std::vector<RunFigures>& runs, const std::vector
     table.figure("create, files/s", [](const RunFigures& r) { return r.files_per_s; }, number);
     table.figure("CPU per file, µs", [](const RunFigures& r) { return r.cpu_us_per_file; },
                  [](double v) { return fixed(v, 2); });
-    table.figure("list lock: contended/M", [](const RunFigures& r) { return r.contended_per_million; }, number);
+    table.figure(
+        "list lock: contended/M", [](const RunFigures& r) { return r.contended_per_million; }, number);
     table.figure("list lock: wait, ms", [](const RunFigures& r) { return r.lock_wait_ms; }, number);
     table.figure("most elements per hold",
                  [](const RunFigures& r) { return static_cast<double>(r.max_elements_per_hold); }, number);
@@ -159,7 +161,8 @@ std::string compare_table(const std::vector<RunFigures>& runs, const std::vector
   text +=
       "* files/s · device writes/s · MB/s; medians of the rounds. Other lines: median (low–high); contended\n"
       "  acquisitions are per million.\n";
-  const auto disturbed = std::count_if(runs.begin(), runs.end(), [](const RunFigures& run) { return run.disturbed; });
+  const auto disturbed =
+      std::count_if(runs.begin(), runs.end(), [](const RunFigures& run) { return run.disturbed; });
   if (disturbed != 0) {
     text += "! in " + std::to_string(disturbed) + " of " + std::to_string(runs.size()) +
             " runs other programs or the hypervisor took more than 5% of the CPU used.\n";
@@ -167,7 +170,8 @@ std::string compare_table(const std::vector<RunFigures>& runs, const std::vector
   return text;
 }
 
-std::vector<SummaryRow> summarize(const std::vector<RunFigures>& runs, const std::vector<std::string>& designs,
+std::vector<SummaryRow> summarize(const std::vector<RunFigures>& runs,
+                                  const std::vector<std::string>& designs,
                                   const std::vector<std::uint32_t>& threads) {
   std::vector<SummaryRow> rows;
   for (const std::uint32_t count : threads) {

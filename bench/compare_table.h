@@ -22,7 +22,8 @@ std::string short_number(double value);
 // One block per thread count: rows are the load points and the lock figures, columns the designs.
 std::string compare_table(const std::vector<RunFigures>& runs, const std::vector<std::string>& designs,
                           const std::vector<std::uint32_t>& threads);
-std::vector<SummaryRow> summarize(const std::vector<RunFigures>& runs, const std::vector<std::string>& designs,
+std::vector<SummaryRow> summarize(const std::vector<RunFigures>& runs,
+                                  const std::vector<std::string>& designs,
                                   const std::vector<std::uint32_t>& threads);
 
 // The device bandwidth at which creates at `files_per_s` pass all three load points: 40% of their bytes.

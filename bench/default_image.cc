@@ -17,7 +17,9 @@ std::variant<DefaultImage, std::string> DefaultImage::lock(const std::string& pa
   const std::string folder = std::filesystem::path(path).parent_path().string();
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return folder + " for " + path + ": " + error.message() + ": name a device (--image, --ram, --null)";
+  if (error) {
+    return folder + " for " + path + ": " + error.message() + ": name a device (--image, --ram, --null)";
+  }
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return DefaultImage(path, -1);
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {

@@ -14,7 +14,8 @@ class DefaultImage {
  public:
   // Makes the folder where it is missing.
   static std::variant<DefaultImage, std::string> lock(const std::string& path);
-  DefaultImage(DefaultImage&& other) noexcept : path_(std::move(other.path_)), folder_(std::exchange(other.folder_, -1)) {}
+  DefaultImage(DefaultImage&& other) noexcept
+      : path_(std::move(other.path_)), folder_(std::exchange(other.folder_, -1)) {}
   DefaultImage& operator=(DefaultImage&&) = delete;
   ~DefaultImage();
 

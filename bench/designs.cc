@@ -10,7 +10,8 @@ namespace tidewheel::bench {
 std::vector<std::string> design_names() {
   std::vector<std::string> names;
   for (const DirtyListDesign& design : dirty_list_designs()) names.push_back(design.name);
-  std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name != "timer-wheel"; });
+  std::stable_partition(names.begin(), names.end(),
+                        [](const std::string& name) { return name != "timer-wheel"; });
   return names;
 }
 

@@ -24,7 +24,8 @@ FileNames::FileNames(const WorkloadOptions& workload, std::uint64_t stamp)
       seed_(workload.seed),
       stamp_(stamp) {}
 
-std::uint32_t FileNames::subdirectory_of(std::uint32_t thread, std::uint32_t loop, std::uint64_t number) const {
+std::uint32_t FileNames::subdirectory_of(std::uint32_t thread, std::uint32_t loop,
+                                         std::uint64_t number) const {
   // Where a loop starts moves on with the loop, and where threads start differs, as the time of day makes
   // it in the original; here it follows from the numbers, so that a name can be computed again.
   const std::uint64_t start = stamp_ + loop + thread;

@@ -35,7 +35,9 @@ class FlatThread final : public TargetThread {
  public:
   explicit FlatThread(const FlatAccess& access) : access_(access) {}
 
-  Result<FileHandle> create(const FileRef& file) override { return hold(access_.store->create(key_of(file))); }
+  Result<FileHandle> create(const FileRef& file) override {
+    return hold(access_.store->create(key_of(file)));
+  }
   Result<FileHandle> open(const FileRef& file) override { return hold(access_.store->open(key_of(file))); }
 
   Result<void> write(FileHandle handle, std::uint64_t offset, std::span<const std::byte> data) override {
@@ -117,7 +119,11 @@ class FlatTarget final : public WorkloadTarget {
  public:
   FlatTarget(const FsmarkOptions& options, std::unique_ptr<BlockDevice> device, RamDevice* ram,
              std::optional<DefaultImage> image)
-      : options_(options), image_(std::move(image)), device_(std::move(device)), ram_(ram), budget_(options.writeback.memory_bytes, kBudgetReserveBytes) {
+      : options_(options),
+        image_(std::move(image)),
+        device_(std::move(device)),
+        ram_(ram),
+        budget_(options.writeback.memory_bytes, kBudgetReserveBytes) {
     access_.files_per_loop = options.workload.files_per_thread;
   }
   ~FlatTarget() override {
@@ -212,7 +218,8 @@ std::string FlatTarget::description() const {
   std::string text = "flat store on " + std::string(device_->name()) + ", " + options_.writeback.design;
   if (options_.device.bandwidth != 0) text += ", device " + format_size(options_.device.bandwidth) + "/s";
   return text + ", memory " + about_size(options_.writeback.memory_bytes) + ", background " +
-         about_size(options_.writeback.background_bytes) + ", dirty " + about_size(options_.writeback.dirty_bytes);
+         about_size(options_.writeback.background_bytes) + ", dirty " +
+         about_size(options_.writeback.dirty_bytes);
 }
 
 Result<bool> FlatTarget::remount() {
@@ -241,7 +248,9 @@ TargetGauges FlatTarget::gauges() {
 
 std::optional<LoadMoments> FlatTarget::moments() {
   LoadMoments moments;
-  if (const Instant at = engine_->background_passed_at(); at != Instant::max()) moments.background_passed = at;
+  if (const Instant at = engine_->background_passed_at(); at != Instant::max()) {
+    moments.background_passed = at;
+  }
   if (const Instant at = engine_->first_throttled_at(); at != Instant::max()) moments.first_throttled = at;
   return moments;
 }
@@ -265,7 +274,9 @@ TargetFigures FlatTarget::figures() {
                                    .oldest_age_max_ms = stats.oldest_age_max.seconds() * 1e3};
   out.throttle = ThrottleFigures{.pauses = stats.throttle_pauses, .ns = stats.throttle_ns};
   if (const LatencySummary marks = engine_->mark_dirty_times(); marks.count != 0) out.mark_dirty = marks;
-  if (const LatencySummary pauses = engine_->throttle_pauses(); pauses.count != 0) out.throttle_pause = pauses;
+  if (const LatencySummary pauses = engine_->throttle_pauses(); pauses.count != 0) {
+    out.throttle_pause = pauses;
+  }
   out.device = difference(device_->stats(), device_at_start_);
   const FlatStoreStats store = store_->stats();
   out.memory = MemoryFigures{.limit = options_.writeback.memory_bytes,
@@ -317,9 +328,13 @@ std::variant<std::unique_ptr<WorkloadTarget>, std::string> make_flat_target(cons
     // it is a store or nothing.
     const auto content = probe_device(**opened);
     if (!content && content.error().code == Reason::kNotEmpty) return foreign(device);
-    if (!content && content.error().code != Reason::kCorrupt) return describe_device_failure(device, content.error());
+    if (!content && content.error().code != Reason::kCorrupt) {
+      return describe_device_failure(device, content.error());
+    }
     const Result<void> renewed = (*opened)->renew(spec.size_bytes);
-    if (!renewed && renewed.error().code != Reason::kUnsupported) return describe_device_failure(device, renewed.error());
+    if (!renewed && renewed.error().code != Reason::kUnsupported) {
+      return describe_device_failure(device, renewed.error());
+    }
   }
   RamDevice* ram = dynamic_cast<RamDevice*>(opened->get());
   if (auto* limited = dynamic_cast<LimitedDevice*>(opened->get()); limited != nullptr) {

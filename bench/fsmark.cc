@@ -117,11 +117,13 @@ int run_fsmark(const FsmarkOptions& options) {
   }
   if (result.interrupted) transcript.print("# interrupted: figures are of what was done until then\n");
   if (result.disturbed()) {
-    transcript.print("# other programs or the hypervisor took more than 5% of the CPU used during this run\n");
+    transcript.print(
+        "# other programs or the hypervisor took more than 5% of the CPU used during this run\n");
   }
   bool failed = !result.errors.empty();
   if (!options.json_path.empty()) {
-    if (const std::string why = write_text(options.json_path, fsmark_json(result, options.command)); !why.empty()) {
+    if (const std::string why = write_text(options.json_path, fsmark_json(result, options.command));
+        !why.empty()) {
       print_error("--json " + why);
       failed = true;
     }

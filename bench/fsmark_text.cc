@@ -26,10 +26,13 @@ const char* sync_method_text(std::uint32_t method) {
   switch (method) {
     case 0: return "NO SYNC: Test does not issue sync() or fsync() calls.";
     case 1: return "INBAND FSYNC: fsync() per file in write loop.";
-    case 2: return "SYSTEM SYNC/SINGLE FSYNC: Issue sync() after main write loop and 1 file fsync() per subdirectory.";
+    case 2:
+      return "SYSTEM SYNC/SINGLE FSYNC: Issue sync() after main write loop and 1 file fsync() per "
+             "subdirectory.";
     case 3: return "POST REVERSE: Reopen and fsync() each file in reverse order after main write loop.";
     case 4:
-      return "SYNC POST REVERSE: Issue sync() and then reopen and fsync() each file in reverse order after main "
+      return "SYNC POST REVERSE: Issue sync() and then reopen and fsync() each file in reverse order after "
+             "main "
              "write loop.";
     case 5: return "POST: Reopen and fsync() each file in order after main write loop.";
     default:
@@ -44,7 +47,8 @@ constexpr std::pair<const char*, Call> kColumns[] = {{"CREAT", Call::kCreate}, {
 
 }  // namespace
 
-std::string fsmark_header(const FsmarkOptions& options, const std::string& started, const std::string& target) {
+std::string fsmark_header(const FsmarkOptions& options, const std::string& started,
+                          const std::string& target) {
   const WorkloadOptions& workload = options.workload;
   std::string text = "\n# ";
   for (const std::string& word : options.command) text += " " + word + " ";
@@ -58,22 +62,28 @@ std::string fsmark_header(const FsmarkOptions& options, const std::string& start
            "subdirectory.\n",
            workload.subdirectories, wide(workload.files_per_subdirectory));
   } else {
-    append(text,
-           "#\tDirectories:  Time based hash between directories across %u subdirectories with 180 seconds per "
-           "subdirectory.\n",
-           workload.subdirectories);
+    append(
+        text,
+        "#\tDirectories:  Time based hash between directories across %u subdirectories with 180 seconds per "
+        "subdirectory.\n",
+        workload.subdirectories);
   }
-  append(text, "#\tFile names: %u bytes long, (%u initial bytes of time stamp with %u random bytes at end of name)\n",
-         workload.name_bytes, workload.name_bytes - workload.random_bytes, workload.random_bytes);
+  append(
+      text,
+      "#\tFile names: %u bytes long, (%u initial bytes of time stamp with %u random bytes at end of name)\n",
+      workload.name_bytes, workload.name_bytes - workload.random_bytes, workload.random_bytes);
   append(text, "#\tFiles info: size %llu bytes, written with an IO size of %llu bytes per write\n",
          wide(workload.file_bytes), wide(workload.write_bytes));
   text +=
-      "#\tApp overhead is time in microseconds spent in the test not doing file writing related system calls.\n";
+      "#\tApp overhead is time in microseconds spent in the test not doing file writing related system "
+      "calls.\n";
   if (workload.verbose) text += "#\tAll system call times are reported in microseconds.\n";
   append(text, "#\tTarget: %s\n\n", target.c_str());
   append(text, "%6s %12s %12s %12s %16s", "FSUse%", "Count", "Size", "Files/sec", "App Overhead");
   if (workload.verbose) {
-    for (const auto& [name, call] : kColumns) append(text, " %26s", (std::string(name) + " (Min/Avg/Max)").c_str());
+    for (const auto& [name, call] : kColumns) {
+      append(text, " %26s", (std::string(name) + " (Min/Avg/Max)").c_str());
+    }
   }
   text += "\n";
   return text;
@@ -107,7 +117,9 @@ std::string fsmark_footer(const std::vector<LoopResult>& loops) {
   const auto n = static_cast<double>(loops.size());
   std::sort(rates.begin(), rates.end(), std::greater<>());
   // From high to low: 99% of the loops were at least as fast as p99 says.
-  const auto at = [&](std::size_t percent) { return wide(rates[std::min(rates.size() - 1, rates.size() * percent / 100)]); };
+  const auto at = [&](std::size_t percent) {
+    return wide(rates[std::min(rates.size() - 1, rates.size() * percent / 100)]);
+  };
   std::string text;
   append(text, "Average Files/sec: %12.1f\n", static_cast<double>(static_cast<std::uint64_t>(total / n)));
   append(text, "sum of threads   : %12.1f\n", sum_of_threads / n);

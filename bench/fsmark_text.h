@@ -12,7 +12,8 @@
 namespace tidewheel::bench {
 
 // `started` as ctime(3) has it, without the newline; `target` for the one line that fs_mark hasn't.
-std::string fsmark_header(const FsmarkOptions& options, const std::string& started, const std::string& target);
+std::string fsmark_header(const FsmarkOptions& options, const std::string& started,
+                          const std::string& target);
 std::string fsmark_row(const WorkloadOptions& workload, const LoopResult& loop, std::uint64_t count);
 // Average, sum of threads, p50, p90, p99.
 std::string fsmark_footer(const std::vector<LoopResult>& loops);

@@ -19,7 +19,8 @@ void catch_interrupts() {
   struct sigaction action = {};
   action.sa_handler = note_interrupt;
 #if defined(__SANITIZE_THREAD__)
-  // The thread sanitizer runs a handler only at the next call it intercepts, so a wait must end (base/sync.cc).
+  // The thread sanitizer runs a handler only at the next call it intercepts, so a wait must end
+  // (base/sync.cc).
   action.sa_flags = static_cast<int>(SA_RESETHAND);
 #else
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);

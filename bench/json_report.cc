@@ -46,8 +46,12 @@ ordered_json or_null(const std::optional<T>& value, Fill fill) {
 }
 
 ordered_json latencies_json(const RunResult& result) {
-  const auto call = [&](Call c) { return latency_json(result.latencies[static_cast<std::size_t>(c)].summary()); };
-  const auto inside = [](const std::optional<LatencySummary>& s) { return latency_json(s.value_or(LatencySummary{})); };
+  const auto call = [&](Call c) {
+    return latency_json(result.latencies[static_cast<std::size_t>(c)].summary());
+  };
+  const auto inside = [](const std::optional<LatencySummary>& s) {
+    return latency_json(s.value_or(LatencySummary{}));
+  };
   return {{"create", call(Call::kCreate)},
           {"write", call(Call::kWrite)},
           {"close", call(Call::kClose)},
@@ -129,7 +133,9 @@ ordered_json run_json(const RunResult& result, const std::vector<std::string>& c
   out["phases"] = std::move(phases);
   const MemoryFigures memory = result.figures.memory.value_or(MemoryFigures{});
   const bool has_memory = result.figures.memory.has_value();
-  const auto held = [&](std::uint64_t bytes) { return has_memory ? ordered_json(bytes) : ordered_json(nullptr); };
+  const auto held = [&](std::uint64_t bytes) {
+    return has_memory ? ordered_json(bytes) : ordered_json(nullptr);
+  };
   out["memory"] = {{"limit", held(memory.limit)},   {"resident_peak", result.resident_peak},
                    {"pages", held(memory.pages)},   {"inodes", held(memory.inodes)},
                    {"buffers", held(memory.buffers)}, {"index", held(memory.index)},
@@ -157,7 +163,8 @@ ordered_json run_json(const RunResult& result, const std::vector<std::string>& c
           : ordered_json(nullptr);
   // No target of this version has a log, an AIL, buffers or transactions.
   for (const char* none : {"log", "ail", "buffers", "transactions"}) out[none] = nullptr;
-  out["verified_files"] = result.verified_files ? ordered_json(*result.verified_files) : ordered_json(nullptr);
+  out["verified_files"] =
+      result.verified_files ? ordered_json(*result.verified_files) : ordered_json(nullptr);
   out["full"] = result.full;
   out["interrupted"] = result.interrupted;
   out["errors"] = result.errors;
@@ -185,7 +192,9 @@ std::string fsmark_json(const RunResult& result, const std::vector<std::string>&
 
 std::optional<RunFigures> read_figures(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (json.is_discarded() || !json.is_object() || json.value("schema", "") != "tidewheel.fsmark/1") return std::nullopt;
+  if (json.is_discarded() || !json.is_object() || json.value("schema", "") != "tidewheel.fsmark/1") {
+    return std::nullopt;
+  }
   RunFigures figures;
   figures.design = json.at("design").is_null() ? "" : json.at("design").get<std::string>();
   figures.threads = json.at("threads");
@@ -207,7 +216,9 @@ std::optional<RunFigures> read_figures(const std::string& text) {
     figures.lock_wait_ms += lock.at("wait_ns_total").get<double>() * 1e-6;
   }
   figures.contended_per_million = acquisitions > 0 ? contended * 1e6 / acquisitions : 0;
-  if (!json.at("dirty_list").is_null()) figures.max_elements_per_hold = json.at("dirty_list").at("max_elements_per_hold");
+  if (!json.at("dirty_list").is_null()) {
+    figures.max_elements_per_hold = json.at("dirty_list").at("max_elements_per_hold");
+  }
   if (!json.at("write_amplification").is_null()) figures.write_amplification = json.at("write_amplification");
   figures.disturbed = json.at("disturbed");
   figures.interrupted = json.at("interrupted");
@@ -218,8 +229,9 @@ std::optional<RunFigures> read_figures(const std::string& text) {
 std::string compare_json(const CompareDocument& document) {
   ordered_json out = head("tidewheel.compare/1", document.command, document.seed, document.started);
   out["device_bandwidth"] = document.device_bandwidth;
-  out["calibrated_files_per_s"] =
-      document.calibrated_files_per_s > 0 ? ordered_json(document.calibrated_files_per_s) : ordered_json(nullptr);
+  out["calibrated_files_per_s"] = document.calibrated_files_per_s > 0
+                                      ? ordered_json(document.calibrated_files_per_s)
+                                      : ordered_json(nullptr);
   out["interrupted"] = document.interrupted;
   ordered_json summary = ordered_json::array();
   for (const SummaryRow& row : document.summary) {

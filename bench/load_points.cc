@@ -27,8 +27,12 @@ struct Stretch {
   // now is given, goes on at that rate: writeback starts at a threshold, not before it.
   Sum cut_front(Instant at, const Sum* rate_until_now) {
     at = std::clamp(at, begin, end);
-    const double share = end == begin ? 0 : static_cast<double>((at - begin).ns) / static_cast<double>((end - begin).ns);
-    Sum front{.seconds = (at - begin).seconds(), .files = sum.files * share, .ios = sum.ios * share, .bytes = sum.bytes * share};
+    const double share =
+        end == begin ? 0 : static_cast<double>((at - begin).ns) / static_cast<double>((end - begin).ns);
+    Sum front{.seconds = (at - begin).seconds(),
+              .files = sum.files * share,
+              .ios = sum.ios * share,
+              .bytes = sum.bytes * share};
     if (rate_until_now != nullptr && at != end) {
       front.ios = std::min(sum.ios, rate_until_now->ios * front.seconds);
       front.bytes = std::min(sum.bytes, rate_until_now->bytes * front.seconds);

@@ -79,7 +79,8 @@ CpuUse read_cpu_use() {
   getrusage(RUSAGE_SELF, &self);
   use.user_s = seconds_of(self.ru_utime);
   use.sys_s = seconds_of(self.ru_stime);
-  parse_proc_stat(read_file("/proc/stat"), static_cast<double>(sysconf(_SC_CLK_TCK)), use.machine_s, use.steal_s);
+  parse_proc_stat(read_file("/proc/stat"), static_cast<double>(sysconf(_SC_CLK_TCK)), use.machine_s,
+                  use.steal_s);
   return use;
 }
 

@@ -26,7 +26,8 @@ constexpr const char* kComparison = "Comparison";
   OptionSpec{"-d", kRepeated, "DIR",                                                                         \
              "a directory; threads are spread over all of them (needed with --posix; the flat store has "    \
              "no names, there it only counts; default /0, for compare /0 to /7)", kFiles},                   \
-  OptionSpec{"-n", kValue, "N", "files per thread and loop, 1 to 1000000000 (1000; compare chooses)", kFiles}, \
+  OptionSpec{"-n", kValue, "N",                                                                              \
+             "files per thread and loop, 1 to 1000000000 (1000; compare chooses)", kFiles},                  \
   OptionSpec{"-s", kValue, "SIZE", "file size, 0 to 8T (51200; compare 4096)", kFiles},                      \
   OptionSpec{"-w", kValue, "SIZE", "bytes per write, 1 to 1G (16384)", kFiles},                              \
   OptionSpec{"-L", kValue, "N", "loops, 0 to 1000000, and keep the files; 0 and 1 both do one", kFiles},     \
@@ -42,33 +43,52 @@ constexpr const char* kComparison = "Comparison";
              kFiles},                                                                                        \
   OptionSpec{"-F", kFlag, "", "loop until the target is full; what was acknowledged is kept", kFiles},       \
   OptionSpec{"-p", kValue, "N", "length of a file's name, 1 to 255 (40)", kFiles},                           \
-  OptionSpec{"-r", kValue, "N", "random characters at the end of it, 1 to the length of the name (24)", kFiles}, \
+  OptionSpec{"-r", kValue, "N",                                                                              \
+             "random characters at the end of it, 1 to the length of the name (24)", kFiles},                \
   OptionSpec{"-l", kValue, "FILE", "log file, appended (fs_log.txt; compare: none)", kFiles},                \
-  OptionSpec{"--phases", kValue, "LIST", "create,stat,read,unlink: what is timed, in this order (create)", kWork}, \
-  OptionSpec{"--verify", kFlag, "", "at the end read every byte back, after a remount where there is one", kWork}, \
+  OptionSpec{"--phases", kValue, "LIST",                                                                     \
+             "create,stat,read,unlink: what is timed, in this order (create)", kWork},                       \
+  OptionSpec{"--verify", kFlag, "",                                                                          \
+             "at the end read every byte back, after a remount where there is one", kWork},                  \
   OptionSpec{"--zero", kFlag, "", "write zeros instead of a repeatable pattern", kWork},                     \
   OptionSpec{"--seed", kValue, "N", "names and data follow from it, 0 to 9223372036854775807 (1)", kWork}
 
-#define TW_TARGET_OPTIONS                                                                                     \
-  OptionSpec{"--flat", kFlag, "", "the flat store: extents on the device and nothing else (the default)", kWhere}, \
-  OptionSpec{"--posix", kFlag, "", "real directories (-d) through system calls: any mounted file system", kWhere}, \
-  OptionSpec{"--image", kValue, "PATH", "the device is this file, made if missing (out/default.img)", kWhere}, \
-  OptionSpec{"--size", kValue, "SIZE", "size of an image that is made, or of the null device (64G)", kWhere}, \
-  OptionSpec{"--ram", kValue, "SIZE", "the device is memory", kWhere},                                        \
-  OptionSpec{"--null", kFlag, "", "the device takes its time and drops the data", kWhere},                    \
-  OptionSpec{"--device-bandwidth", kValue, "SIZE", "at most that many bytes per second (not limited)", kWhere}, \
+#define TW_TARGET_OPTIONS                                                                                    \
+  OptionSpec{"--flat", kFlag, "",                                                                            \
+             "the flat store: extents on the device and nothing else (the default)", kWhere},                \
+  OptionSpec{"--posix", kFlag, "",                                                                           \
+             "real directories (-d) through system calls: any mounted file system", kWhere},                 \
+  OptionSpec{"--image", kValue, "PATH",                                                                      \
+             "the device is this file, made if missing (out/default.img)", kWhere},                          \
+  OptionSpec{"--size", kValue, "SIZE",                                                                       \
+             "size of an image that is made, or of the null device (64G)", kWhere},                          \
+  OptionSpec{"--ram", kValue, "SIZE",                                                                        \
+             "the device is memory", kWhere},                                                                \
+  OptionSpec{"--null", kFlag, "",                                                                            \
+             "the device takes its time and drops the data", kWhere},                                        \
+  OptionSpec{"--device-bandwidth", kValue, "SIZE",                                                           \
+             "at most that many bytes per second (not limited)", kWhere},                                    \
   OptionSpec{"--device-latency", kValue, "TIME", "each request takes that long at least (0)", kWhere}
 
-#define TW_WRITEBACK_OPTIONS                                                                                  \
-  OptionSpec{"--memory", kValue, "SIZE", "budget for pages and inodes, 16M to what the machine has (1G)", kWriteback},          \
-  OptionSpec{"--background", kValue, "SIZE|P%", "dirty bytes from which writeback runs (10%; compare 20%)", kWriteback}, \
-  OptionSpec{"--dirty", kValue, "SIZE|P%", "dirty bytes at which writers wait (20%; compare 40%)", kWriteback}, \
-  OptionSpec{"--expire", kValue, "TIME", "age at which what is dirty is written, 10ms to 24h (30s)", kWriteback}, \
-  OptionSpec{"--interval", kValue, "TIME", "how often that is looked for; 0 never, else 10ms to 24h (5s)", kWriteback}, \
-  OptionSpec{"--throttle", kValue, "NAME", "hard-limit", kWriteback},                                         \
-  OptionSpec{"--shards", kValue, "N", "shards of a list, a power of two, 1 to 128 (the design's own)", kWriteback}, \
-  OptionSpec{"--flushers", kValue, "N", "flusher threads, 1 to 64 (the engine's own)", kWriteback},           \
-  OptionSpec{"--owners", kValue, "N", "owners that the directories are split over: 1 in this version", kWriteback}, \
+#define TW_WRITEBACK_OPTIONS                                                                                 \
+  OptionSpec{"--memory", kValue, "SIZE",                                                                     \
+             "budget for pages and inodes, 16M to what the machine has (1G)", kWriteback},                   \
+  OptionSpec{"--background", kValue, "SIZE|P%",                                                              \
+             "dirty bytes from which writeback runs (10%; compare 20%)", kWriteback},                        \
+  OptionSpec{"--dirty", kValue, "SIZE|P%",                                                                   \
+             "dirty bytes at which writers wait (20%; compare 40%)", kWriteback},                            \
+  OptionSpec{"--expire", kValue, "TIME",                                                                     \
+             "age at which what is dirty is written, 10ms to 24h (30s)", kWriteback},                        \
+  OptionSpec{"--interval", kValue, "TIME",                                                                   \
+             "how often that is looked for; 0 never, else 10ms to 24h (5s)", kWriteback},                    \
+  OptionSpec{"--throttle", kValue, "NAME",                                                                   \
+             "hard-limit", kWriteback},                                                                      \
+  OptionSpec{"--shards", kValue, "N",                                                                        \
+             "shards of a list, a power of two, 1 to 128 (the design's own)", kWriteback},                   \
+  OptionSpec{"--flushers", kValue, "N",                                                                      \
+             "flusher threads, 1 to 64 (the engine's own)", kWriteback},                                     \
+  OptionSpec{"--owners", kValue, "N",                                                                        \
+             "owners that the directories are split over: 1 in this version", kWriteback},                   \
   OptionSpec{"-o", kRepeated, "NAME=VALUE", "mount options of tidefs: not in this version", kWriteback}
 
 constexpr std::array kFsmarkOptions = {
@@ -79,7 +99,8 @@ constexpr std::array kFsmarkOptions = {
     TW_TARGET_OPTIONS,
     OptionSpec{"--design", kValue, "NAME", "dirty-list design (timer-wheel)", kWriteback},
     TW_WRITEBACK_OPTIONS,
-    OptionSpec{"--json", kValue, "FILE", "figures as JSON; - for standard output, and no text then", kFigures},
+    OptionSpec{"--json", kValue, "FILE",
+               "figures as JSON; - for standard output, and no text then", kFigures},
     OptionSpec{"--interval-csv", kValue, "FILE", "a row a second, flushed as it is written", kFigures},
 };
 
@@ -91,7 +112,8 @@ constexpr std::array kCompareOptions = {
     TW_WORKLOAD_OPTIONS,
     TW_TARGET_OPTIONS,
     TW_WRITEBACK_OPTIONS,
-    OptionSpec{"--json", kValue, "FILE", "figures as JSON; - for standard output, and no text then", kFigures},
+    OptionSpec{"--json", kValue, "FILE",
+               "figures as JSON; - for standard output, and no text then", kFigures},
     OptionSpec{"--html", kValue, "FILE", "one page with plots: not in this version", kFigures},
 };
 
@@ -123,8 +145,8 @@ std::span<const SubcommandSpec> subcommand_specs() { return kSubcommands; }
 std::string_view program_version() { return TIDEWHEEL_VERSION; }
 
 std::string not_available_line(std::string_view subcommand) {
-  for (const std::string_view later : {"mkfs", "fsck", "mount", "dump", "reproduce", "crash", "top", "freeze", "thaw",
-                                       "replay", "lab"}) {
+  for (const std::string_view later :
+       {"mkfs", "fsck", "mount", "dump", "reproduce", "crash", "top", "freeze", "thaw", "replay", "lab"}) {
     if (subcommand == later) {
       return std::string(later) + ": not in this version, which has fsmark and compare; tidefs and its tools "
                                   "come later";

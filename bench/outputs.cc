@@ -52,7 +52,9 @@ int open_beside(const std::string& path, std::string& name) {
 [[noreturn]] void end_on_exception() {
   const char* why = "an unknown failure";
   try {
-    if (const std::exception_ptr thrown = std::current_exception(); thrown != nullptr) std::rethrow_exception(thrown);
+    if (const std::exception_ptr thrown = std::current_exception(); thrown != nullptr) {
+      std::rethrow_exception(thrown);
+    }
     std::abort();  // terminate() without an exception is a fault of ours
   } catch (const std::bad_alloc&) {
     why = "the system gives no more memory";

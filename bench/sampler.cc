@@ -24,7 +24,8 @@ Sampler::Sampler(WorkloadTarget& target, std::function<std::uint64_t()> files, O
   next_row_ = start_ + seconds(1);
   row_base_ = LoadSample{.at = start_, .files = files_(), .write_ios = 0, .write_bytes = 0, .counted = false};
   if (options_.csv != nullptr) {
-    csv_failed_ = std::fprintf(options_.csv, "%s\n", kIntervalCsvHeader) < 0 || std::fflush(options_.csv) != 0;
+    csv_failed_ =
+        std::fprintf(options_.csv, "%s\n", kIntervalCsvHeader) < 0 || std::fflush(options_.csv) != 0;
   }
   thread_ = Thread("sampler", [this] { run(); });
 }
@@ -103,13 +104,16 @@ void Sampler::write_row_locked() {
                        .write_bytes = gauges.device_write_bytes,
                        .counted = false};
   const double elapsed = std::max((now.at - row_base_.at).seconds(), 1e-6);
-  const auto rate = [&](std::uint64_t from, std::uint64_t to) { return static_cast<double>(to - from) / elapsed; };
+  const auto rate = [&](std::uint64_t from, std::uint64_t to) {
+    return static_cast<double>(to - from) / elapsed;
+  };
   const int written = std::fprintf(
       options_.csv, "%.3f,%llu,%.1f,%llu,%llu,%.1f,%.3f,%llu,%u,%.1f\n", (now.at - start_).seconds(),
       static_cast<unsigned long long>(now.files), rate(row_base_.files, now.files),
-      static_cast<unsigned long long>(gauges.dirty_bytes), static_cast<unsigned long long>(gauges.writeback_bytes),
-      rate(row_base_.write_ios, now.write_ios), rate(row_base_.write_bytes, now.write_bytes) / 1e6,
-      static_cast<unsigned long long>(gauges.log_bytes), gauges.throttled_threads, target_.oldest_dirty_age_ms());
+      static_cast<unsigned long long>(gauges.dirty_bytes),
+      static_cast<unsigned long long>(gauges.writeback_bytes), rate(row_base_.write_ios, now.write_ios),
+      rate(row_base_.write_bytes, now.write_bytes) / 1e6, static_cast<unsigned long long>(gauges.log_bytes),
+      gauges.throttled_threads, target_.oldest_dirty_age_ms());
   if (written < 0 || std::fflush(options_.csv) != 0) csv_failed_ = true;
   row_base_ = now;
 }

@@ -2,7 +2,8 @@
 // (posix), or the flat store over the writeback engine.
 // Owns:      a target owns its store, engine and device; a TargetThread its descriptors and buffers.
 // Threads:   WorkloadTarget's own methods: one thread, except gauges(), oldest_dirty_age_ms(),
-//            moments() and interrupt(), which the sampler calls beside the workers. A TargetThread belongs to one worker.
+//            moments() and interrupt(), which the sampler calls beside the workers. A TargetThread belongs to
+//            one worker.
 // Units:     bytes; Instants of SteadyClock.
 // Errors:    Result; kNoSpace from create or write means full: the file it happened to is not
 //            acknowledged and has been removed again by the caller.

@@ -13,7 +13,8 @@ bool tsc_is_constant() {
   for (std::string line; std::getline(cpuinfo, line);) {
     if (line.rfind("flags", 0) != 0) continue;
     line += ' ';
-    return line.find(" constant_tsc ") != std::string::npos && line.find(" nonstop_tsc ") != std::string::npos;
+    return line.find(" constant_tsc ") != std::string::npos &&
+           line.find(" nonstop_tsc ") != std::string::npos;
   }
   return false;
 }

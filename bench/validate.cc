@@ -70,7 +70,8 @@ class Reader {
     if (given == nullptr) return;
     const auto value = parse_size(*given);
     if (!value || *value < low || *value > high) {
-      fail_value(name, *given, "a size from " + format_size(low) + " to " + format_size(high) + ", as 4096, 4k or 1M");
+      fail_value(name, *given,
+                 "a size from " + format_size(low) + " to " + format_size(high) + ", as 4096, 4k or 1M");
       return;
     }
     into = *value;
@@ -169,8 +170,8 @@ void read_workload(Reader& reader, WorkloadOptions& workload) {
 // Every file of a run has a name of its own: its number is in the random part.
 void check_names(Reader& reader, const WorkloadOptions& workload) {
   const std::uint64_t possible = names_possible(workload.random_bytes);
-  const unsigned __int128 wanted = static_cast<unsigned __int128>(workload.files_per_thread) * workload.threads *
-                                   workload.loops;
+  const unsigned __int128 wanted =
+      static_cast<unsigned __int128>(workload.files_per_thread) * workload.threads * workload.loops;
   if (wanted > possible) {
     reader.fail("-r: " + std::to_string(workload.random_bytes) + " random characters give " +
                 std::to_string(possible) + " names, fewer than the files asked for: raise -r (and -p)");
@@ -184,7 +185,9 @@ void read_directories(Reader& reader, const Arguments& arguments, WorkloadOption
   for (const std::string& directory : given->second) {
     if (directory.empty()) return reader.fail("-d: '' is not accepted: the path of a directory");
     if (!seen.insert(directory).second) return reader.fail("-d: '" + directory + "' is given twice");
-    if (seen.size() > kMaxThreads) return reader.fail("-d: at most " + std::to_string(kMaxThreads) + " directories");
+    if (seen.size() > kMaxThreads) {
+      return reader.fail("-d: at most " + std::to_string(kMaxThreads) + " directories");
+    }
   }
   workload.directories = given->second;
 }
@@ -215,8 +218,8 @@ void read_target(Reader& reader, FsmarkOptions& options) {
   }
   if (reader.has("null")) device.kind = DeviceKind::kNull;
   reader.size("device-bandwidth", device.bandwidth, 1ULL << 16, 1ULL << 50);
-  reader.duration("device-latency", device.latency, Duration{0}, seconds(60), "a time from 0 to 60s, as 500us or 5ms",
-                  true);
+  reader.duration("device-latency", device.latency, Duration{0}, seconds(60),
+                  "a time from 0 to 60s, as 500us or 5ms", true);
   if (device.kind == DeviceKind::kNull) {
     if (options.workload.verify) reader.fail("--verify: not on a null device, which drops what is written");
     if (options.workload.has_phase(Phase::kRead)) {
@@ -228,7 +231,8 @@ void read_target(Reader& reader, FsmarkOptions& options) {
   }
 }
 
-void read_writeback(Reader& reader, WritebackOptions& writeback, SizeOrPercent background, SizeOrPercent dirty) {
+void read_writeback(Reader& reader, WritebackOptions& writeback, SizeOrPercent background,
+                    SizeOrPercent dirty) {
   // The page arena holds 2^31 pages at most, and a machine no more than it has.
   constexpr std::uint64_t kMost = 1ULL << 43;
   const std::uint64_t machine = machine_memory_bytes() >> 20 << 20;
@@ -236,7 +240,8 @@ void read_writeback(Reader& reader, WritebackOptions& writeback, SizeOrPercent b
   if (const std::string* given = reader.text("memory"); given != nullptr) {
     const auto value = parse_size(*given);
     if (!value || *value < (16ULL << 20) || *value > most) {
-      reader.fail_value("memory", *given, "a size from 16M to " + format_size(most) + ", which is what this machine has");
+      reader.fail_value("memory", *given,
+                        "a size from 16M to " + format_size(most) + ", which is what this machine has");
     } else {
       writeback.memory_bytes = *value;
     }
@@ -256,15 +261,17 @@ void read_writeback(Reader& reader, WritebackOptions& writeback, SizeOrPercent b
   writeback.background_bytes = background.of(writeback.memory_bytes);
   writeback.dirty_bytes = dirty.of(writeback.memory_bytes);
   if (writeback.background_bytes >= writeback.dirty_bytes) {
-    reader.fail("--background: " + format_size(writeback.background_bytes) + " is not below --dirty, which is " +
-                format_size(writeback.dirty_bytes) + ": writers would wait before writeback runs");
+    reader.fail("--background: " + format_size(writeback.background_bytes) +
+                " is not below --dirty, which is " + format_size(writeback.dirty_bytes) +
+                ": writers would wait before writeback runs");
   }
   if (writeback.dirty_bytes < (1ULL << 20)) {
     reader.fail("--dirty: " + format_size(writeback.dirty_bytes) + " is less than 1M");
   }
-  reader.duration("expire", writeback.expire, milliseconds(10), seconds(86400), "a time from 10ms to 24h", false);
-  reader.duration("interval", writeback.interval, milliseconds(10), seconds(86400), "0, or a time from 10ms to 24h",
-                  true);
+  reader.duration("expire", writeback.expire, milliseconds(10), seconds(86400), "a time from 10ms to 24h",
+                  false);
+  reader.duration("interval", writeback.interval, milliseconds(10), seconds(86400),
+                  "0, or a time from 10ms to 24h", true);
   if (const std::string* given = reader.text("throttle"); given != nullptr && *given != "hard-limit") {
     if (*given == "linux" || *given == "delay-curve") {
       reader.fail("--throttle: '" + *given + "' is not in this version: hard-limit is");
@@ -316,7 +323,8 @@ std::variant<FsmarkOptions, UsageError> fsmark_options(const Arguments& argument
   workload.threads = std::max(workload.threads, static_cast<std::uint32_t>(directories));
   spread_threads(reader, "t", workload.threads, directories);
   check_names(reader, workload);
-  read_writeback(reader, options.writeback, {.is_percent = true, .value = 10}, {.is_percent = true, .value = 20});
+  read_writeback(reader, options.writeback, {.is_percent = true, .value = 10},
+                 {.is_percent = true, .value = 20});
   if (const std::string* design = reader.text("design"); design != nullptr) {
     check_design(reader, "design", *design);
     options.writeback.design = *design;
@@ -344,10 +352,13 @@ std::variant<CompareOptions, UsageError> compare_options(const Arguments& argume
   }
   read_writeback(reader, options.base.writeback, {.is_percent = true, .value = 20},
                  {.is_percent = true, .value = 40});
-  if (reader.has("html")) reader.fail("--html: the page with plots is not in this version; --json has the figures");
+  if (reader.has("html")) {
+    reader.fail("--html: the page with plots is not in this version; --json has the figures");
+  }
   if (options.base.target == TargetKind::kPosix) {
-    reader.fail("--posix: compare sets designs of tidewheel side by side; 'tidewheel fsmark --posix' measures "
-                "real directories");
+    reader.fail(
+        "--posix: compare sets designs of tidewheel side by side; 'tidewheel fsmark --posix' measures "
+        "real directories");
   }
 
   options.designs = design_names();
@@ -368,9 +379,10 @@ std::variant<CompareOptions, UsageError> compare_options(const Arguments& argume
     for (const std::string& part : parts) {
       const auto value = parse_count(part);
       if (!value || *value == 0 || *value > kMaxThreads) {
-        reader.fail_value(threads_option, *given,
-                          std::string(reader.has("t") ? "a whole number" : "whole numbers, with commas between,") +
-                              " from 1 to " + std::to_string(kMaxThreads));
+        reader.fail_value(
+            threads_option, *given,
+            std::string(reader.has("t") ? "a whole number" : "whole numbers, with commas between,") +
+                " from 1 to " + std::to_string(kMaxThreads));
         break;
       }
       const auto threads = static_cast<std::uint32_t>(*value);

@@ -26,14 +26,16 @@ FileRef Worker::file(std::uint32_t loop, std::uint64_t number) {
   if (shared_.names.make(thread_, loop, number, name_)) {
     ref.path = name_;
   } else {
-    fail("-r: " + std::to_string(shared_.options.random_bytes) + " random characters are too few for this many files");
+    fail("-r: " + std::to_string(shared_.options.random_bytes) +
+         " random characters are too few for this many files");
     ref.path = "";
   }
   return ref;
 }
 
 bool Worker::stopped() const {
-  return shared_.stop.load(std::memory_order_relaxed) || shared_.full.load(std::memory_order_relaxed) || interrupted();
+  return shared_.stop.load(std::memory_order_relaxed) || shared_.full.load(std::memory_order_relaxed) ||
+         interrupted();
 }
 
 std::uint64_t Worker::note(Call call, std::uint64_t from) {
@@ -153,7 +155,9 @@ void Worker::sync_after_loop(std::uint32_t loop) {
     }
     shared_.meeting.wait();
   }
-  const auto go_on = [&] { return error_.empty() && !shared_.stop.load(std::memory_order_relaxed) && !interrupted(); };
+  const auto go_on = [&] {
+    return error_.empty() && !shared_.stop.load(std::memory_order_relaxed) && !interrupted();
+  };
   if (method == 2) {
     if (made > 0 && go_on()) fsync_one(file(loop, 0));
   } else if (method == 3 || method == 4) {
@@ -229,7 +233,8 @@ void Worker::verify_files() {
       const std::span<std::byte> into{read_buffer_.data(), len};
       const Result<std::uint64_t> got = access_->read(*handle, offset, into);
       if (!got || *got != len) {
-        fail("verify", ref, got ? Error{.code = Reason::kShortIo, .line = __LINE__, .detail = 0} : got.error());
+        fail("verify", ref,
+             got ? Error{.code = Reason::kShortIo, .line = __LINE__, .detail = 0} : got.error());
         break;
       }
       if (const auto wrong = data_.first_difference(ref, offset, into)) {

@@ -92,14 +92,18 @@ bool Conductor::prepare() {
   result_.seed = workload_.seed;
   result_.started = utc_now();
   if (const Result<void> made = target_.make_directories(workload_.subdirectories); !made) {
-    result_.errors.push_back("-D: the subdirectories cannot be made: " + std::string(made.error().sentence()));
+    result_.errors.push_back("-D: the subdirectories cannot be made: " +
+                             std::string(made.error().sentence()));
     return false;
   }
-  for (std::uint32_t i = 0; i < workload_.threads; ++i) workers_.push_back(std::make_unique<Worker>(shared_, i));
+  for (std::uint32_t i = 0; i < workload_.threads; ++i) {
+    workers_.push_back(std::make_unique<Worker>(shared_, i));
+  }
   crew_ = std::make_unique<Crew>(workload_.threads);
   sampler_ = std::make_unique<Sampler>(
       target_, [this] { return acknowledged(); },
-      Sampler::Options{.csv = watch_.interval_csv, .progress = watch_.progress, .label = watch_.progress_label});
+      Sampler::Options{
+          .csv = watch_.interval_csv, .progress = watch_.progress, .label = watch_.progress_label});
   return true;
 }
 
@@ -155,7 +159,8 @@ void Conductor::timed_phase(Phase phase, Job job) {
   const CpuUse before = read_cpu_use();
   each([job](Worker& worker) { (worker.*job)(); });
   const CpuUse used = read_cpu_use().since(before);
-  PhaseResult one{.name = std::string(phase_name(phase)), .ops = 0, .seconds = span_s(), .cpu_s = used.process_s()};
+  PhaseResult one{
+      .name = std::string(phase_name(phase)), .ops = 0, .seconds = span_s(), .cpu_s = used.process_s()};
   for (const auto& worker : workers_) one.ops += worker->operations();
   result_.phases.push_back(one);
   collect_errors();
@@ -206,8 +211,12 @@ RunResult Conductor::run() {
   collect_figures();
   const auto moments = target_.moments();
 
-  if (!failed() && !interrupted() && workload_.has_phase(Phase::kStat)) timed_phase(Phase::kStat, &Worker::stat_files);
-  if (!failed() && !interrupted() && workload_.has_phase(Phase::kRead)) timed_phase(Phase::kRead, &Worker::read_files);
+  if (!failed() && !interrupted() && workload_.has_phase(Phase::kStat)) {
+    timed_phase(Phase::kStat, &Worker::stat_files);
+  }
+  if (!failed() && !interrupted() && workload_.has_phase(Phase::kRead)) {
+    timed_phase(Phase::kRead, &Worker::read_files);
+  }
   if (!failed() && !interrupted() && workload_.verify) verify();
   const bool unlink_phase = workload_.has_phase(Phase::kUnlink) && !interrupted();
   if (!failed() && unlink_phase) {
@@ -240,7 +249,8 @@ RunResult Conductor::run() {
   if (sampler_->csv_failed()) result_.errors.push_back("--interval-csv: the file could not be written");
   if (moments) {
     result_.load_points_known = true;
-    result_.load_points = cut_load_points(sampler_->samples(), moments->background_passed, moments->first_throttled);
+    result_.load_points =
+        cut_load_points(sampler_->samples(), moments->background_passed, moments->first_throttled);
   }
   result_.interrupted = interrupted();
   for (const std::string& line : result_.figures.errors) result_.errors.push_back(line);

@@ -40,24 +40,29 @@ InodeCache::BucketLock::BucketLock() : mutex(hash_class) {}
 InodeCache::InodeCache(PageCache& pages, InodeSource& source, const InodeCacheOptions& options)
     : pages_(pages),
       source_(source),
-      pool_(pages.arena(), SlabPool::Type{.name = "inode",
-                                          .bytes = sizeof(Inode),
-                                          .construct =
-                                              [](void* memory, void* cache, std::uint8_t shard) {
-                                                Inode* inode = new (memory) Inode;
-                                                inode->cache_ = static_cast<InodeCache*>(cache);
-                                                inode->lru_.shard = shard;
-                                              },
-                                          .destroy = [](void* inode) { static_cast<Inode*>(inode)->~Inode(); },
-                                          .context = this}),
+      pool_(pages.arena(),
+            SlabPool::Type{.name = "inode",
+                           .bytes = sizeof(Inode),
+                           .construct =
+                               [](void* memory, void* cache, std::uint8_t shard) {
+                                 Inode* inode = new (memory) Inode;
+                                 inode->cache_ = static_cast<InodeCache*>(cache);
+                                 inode->lru_.shard = shard;
+                               },
+                           .destroy = [](void* inode) { static_cast<Inode*>(inode)->~Inode(); },
+                           .context = this}),
       policy_(make_reclaim_policy(options.reclaim)),
       table_(nullptr, std::free),
       locks_(std::make_unique<BucketLock[]>(kBucketLocks)) {
   TW_ASSERT(policy_ != nullptr, "no such reclaim policy");
-  std::uint64_t buckets = std::bit_ceil(std::max<std::uint64_t>(options.memory_limit_bytes / kBytesPerBucket, kBucketLocks));
+  std::uint64_t buckets =
+      std::bit_ceil(std::max<std::uint64_t>(options.memory_limit_bytes / kBytesPerBucket, kBucketLocks));
   // A smaller table rather than none: chains get longer. Never fewer buckets than locks, so that all that
   // share a bucket share its lock.
-  while (buckets > kBucketLocks && !pages.arena().budget().try_charge(MemoryKind::kInodes, buckets * sizeof(Inode*))) buckets /= 2;
+  while (buckets > kBucketLocks &&
+         !pages.arena().budget().try_charge(MemoryKind::kInodes, buckets * sizeof(Inode*))) {
+    buckets /= 2;
+  }
   if (buckets > kBucketLocks) table_bytes_ = buckets * sizeof(Inode*);
   // Touched here, not at first use: a page fault costs microseconds, and would be taken under a bucket lock.
   table_.reset(static_cast<Inode**>(std::malloc(buckets * sizeof(Inode*))));
@@ -221,7 +226,8 @@ void InodeCache::put(Inode& inode) {
     if (inode.holds_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
     if (inode.life_ == InodeLife::kLive) {
       const DirtyPhase phase = inode.state().phase();
-      const bool will_be_written = phase == DirtyPhase::kListed || phase == DirtyPhase::kRetry || phase == DirtyPhase::kClaimed;
+      const bool will_be_written =
+          phase == DirtyPhase::kListed || phase == DirtyPhase::kRetry || phase == DirtyPhase::kClaimed;
       // Listed already: a reclaimer that takes it off decides under this lock, and sees that it is not held.
       if (!will_be_written && !inode.lru_.listed()) {
         LruItem* item = &inode.lru_;

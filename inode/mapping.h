@@ -1,8 +1,8 @@
 // inode/mapping.h: the pages of one file, by index, with tags dirty, writeback and to-write.
 // Owns:      the tree nodes; the pages are the page cache's, which puts them in and takes them out.
 // Threads:   thread-safe under mutex(); dirty_pages(), writeback_pages() and pages() without it.
-// Locks:     mutex(): one of the page cache's stripes (rank kMapping), shared with other inodes, so never held
-//            across I/O, a copy of page data, an allocation that may wait, or another mapping's lock.
+// Locks:     mutex(): one of the page cache's stripes (rank kMapping), shared with other inodes, so never
+//            held across I/O, a copy of page data, an allocation that may wait, or another mapping's lock.
 //            A lock per inode was rejected: 64 bytes or more of each cached inode, for holds of 50 ns.
 // Units:     page indexes, up to 2^54 (a size of 2^63 - 1 bytes).
 // Invariant: (1) tag counts and tree bitmaps agree with the flags of the pages; (2) no page, no memory:
@@ -77,7 +77,8 @@ class Mapping {
   void wake_locked() TW_REQUIRES(mutex()) { stripe_->wake(); }
 
   Page* find_locked(std::uint64_t index) const TW_REQUIRES(mutex());
-  // May make the arena populate memory. False: no memory for nodes; nothing has changed. There must be no page at `index`.
+  // May make the arena populate memory. False: no memory for nodes; nothing has changed. There must be no
+  // page at `index`.
   bool insert_locked(std::uint64_t index, Page& page, MappingNodes& nodes) TW_REQUIRES(mutex());
   void erase_locked(Page& page, MappingNodes& nodes) TW_REQUIRES(mutex());  // its tags go too
 

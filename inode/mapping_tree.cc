@@ -178,7 +178,9 @@ void Mapping::tree_check(const Node& node) {
     const bool present = (node.present >> slot & 1) != 0;
     TW_ASSERT(present == (node.slots[slot] != nullptr), "a slot and its bit differ");
     if (!present) {
-      for (const std::uint64_t tags : node.tags) TW_ASSERT((tags >> slot & 1) == 0, "an empty slot is tagged");
+      for (const std::uint64_t tags : node.tags) {
+        TW_ASSERT((tags >> slot & 1) == 0, "an empty slot is tagged");
+      }
       continue;
     }
     if (node.shift == 0) continue;
@@ -187,7 +189,8 @@ void Mapping::tree_check(const Node& node) {
     TW_ASSERT(below.offset == slot, "a node names another slot");
     TW_ASSERT(below.shift + kNodeBits == node.shift, "a level is missing");
     for (std::uint32_t tag = 0; tag < kPageTags; ++tag) {
-      TW_ASSERT((node.tags[tag] >> slot & 1) == (below.tags[tag] != 0 ? 1U : 0U), "a tag does not reach the root");
+      TW_ASSERT((node.tags[tag] >> slot & 1) == (below.tags[tag] != 0 ? 1U : 0U),
+                "a tag does not reach the root");
     }
     tree_check(below);
   }

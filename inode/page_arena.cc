@@ -77,14 +77,16 @@ Result<void> PageArena::reserve_address_space() {
   constexpr std::uint64_t kMaxBytes = (1ULL << 31) * kPageBytes;
   if (options_.max_bytes == 0 || options_.max_bytes > kMaxBytes) return TW_FAIL(kInvalidArgument);
   if (options_.reserve_bytes > options_.max_bytes) return TW_FAIL(kInvalidArgument);
-  const std::uint64_t bytes = (options_.max_bytes + options_.reserve_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const std::uint64_t bytes =
+      (options_.max_bytes + options_.reserve_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
   max_pages_ = bytes / kPageBytes;
   reservation_bytes_ = bytes + kHugeBytes;
   reservation_ = map(reservation_bytes_);
   pages_ = static_cast<Page*>(map(max_pages_ * sizeof(Page)));
   if (reservation_ == nullptr || pages_ == nullptr) return TW_FAIL(kNoMemory);
   const auto address = reinterpret_cast<std::uintptr_t>(reservation_);
-  memory_ = static_cast<std::byte*>(reservation_) + ((address + kHugeBytes - 1) / kHugeBytes * kHugeBytes - address);
+  memory_ = static_cast<std::byte*>(reservation_) +
+            ((address + kHugeBytes - 1) / kHugeBytes * kHugeBytes - address);
   if (options_.huge_pages) {
     (void)madvise(memory_, bytes, MADV_HUGEPAGE);  // a wish: EINVAL where the kernel has none
   } else {
@@ -334,7 +336,8 @@ std::uint64_t PageArena::release(std::uint64_t bytes) {
     // Whole chains up to 512 pages, so that neighbours go back in one call.
     std::array<Page*, kChunkPages> batch;
     std::size_t count = 0;
-    const std::size_t wanted = std::min<std::uint64_t>(batch.size(), (bytes - released + kPageBytes - 1) / kPageBytes);
+    const std::size_t wanted =
+        std::min<std::uint64_t>(batch.size(), (bytes - released + kPageBytes - 1) / kPageBytes);
     while (count < wanted) {
       Chain chain = depot_pop();
       if (chain.count == 0) chain = steal(magazines_[thread_number() % kMagazines]);

@@ -6,8 +6,8 @@
 //            populates memory.
 // Units:     pages of kPageBytes; charged bytes are kPageBytes + sizeof(Page) per resident page.
 // Errors:    allocate() answers null at the limit; the page cache then reclaims and waits.
-// Invariant: charged (MemoryKind::kPages) = populated pages, free ones included: what is charged is resident. Memory
-//            goes back to the kernel only by release(), for other consumers of the budget.
+// Invariant: charged (MemoryKind::kPages) = populated pages, free ones included: what is charged is resident.
+//            Memory goes back to the kernel only by release(), for other consumers of the budget.
 // Limits:    2^31 pages (8 TiB). Near the limit up to one huge page (2 MiB) more than charged is resident.
 // Source:    magazines and depot as in Bonwick and Adams, "Magazines and Vmem" (2001).
 #pragma once

@@ -25,7 +25,11 @@ Page& page_of(LruItem& item) {
 }  // namespace
 
 PageCache::PageCache(PageArena& arena, DirtySink& sink, const PageCacheOptions& options)
-    : arena_(arena), sink_(sink), nodes_(arena), policy_(make_reclaim_policy(options.reclaim)), room_mutex_(room_class) {
+    : arena_(arena),
+      sink_(sink),
+      nodes_(arena),
+      policy_(make_reclaim_policy(options.reclaim)),
+      room_mutex_(room_class) {
   arena_.budget().add_shrinker(*this);
   TW_ASSERT(policy_ != nullptr, "no such reclaim policy");
   TW_ASSERT(std::has_single_bit(options.stripes), "the number of stripes is a power of two");
@@ -68,8 +72,8 @@ std::uint64_t PageCache::reclaim_round(std::uint64_t bytes) {
   const std::uint64_t page_bytes = policy_->counts().listed * kPageBytes;
   const std::uint64_t object_bytes = evictor_ == nullptr ? 0 : evictor_->reclaimable_bytes();
   if (page_bytes + object_bytes == 0) return 0;
-  const auto for_pages =
-      static_cast<std::uint64_t>(static_cast<unsigned __int128>(bytes) * page_bytes / (page_bytes + object_bytes));
+  const auto for_pages = static_cast<std::uint64_t>(static_cast<unsigned __int128>(bytes) * page_bytes /
+                                                    (page_bytes + object_bytes));
   std::uint64_t freed = 0;
   if (page_bytes != 0) freed += reclaim_pages(for_pages / kPageBytes + 1);
   if (object_bytes != 0) freed += evictor_->evict_objects((bytes - for_pages) / evictor_->object_bytes() + 1);

@@ -7,9 +7,9 @@
 // Errors:    kNoMemory when the limit is reached, nothing is clean, and nothing gets written for
 //            kNoProgressLimit; what InodeSource reports for a read; kFileTooLarge past 2^63 - 1.
 // Invariant: (1) stable pages: a write to a page under writeback waits for its end. Copying instead was
-//            rejected for now: it spends memory exactly when memory is short; see docs/inode-and-page-cache.md.
-//            (2) a failed write leaves its pages dirty. (3) bytes past the end of the file are zero in the
-//            last page.
+//            rejected for now: it spends memory exactly when memory is short; see
+//            docs/inode-and-page-cache.md. (2) a failed write leaves its pages dirty. (3) bytes past the end
+//            of the file are zero in the last page.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -67,7 +67,8 @@ Result<void> PageCache::write_part(Inode& inode, const PagePart& part, Instant n
     if (overwrite(inode, part, &ticket) == Presence::kDone) break;
     // Nothing of an absent page is needed when all of it up to the end of the file is replaced.
     const std::uint64_t start = part.index * kPageBytes;
-    const bool replaced = start >= old_size || (part.first_byte == 0 && (part.data.size() == kPageBytes || part.end() >= old_size));
+    const bool replaced = start >= old_size || (part.first_byte == 0 &&
+                                                (part.data.size() == kPageBytes || part.end() >= old_size));
     if (replaced) {
       auto inserted = insert_dirty(inode, part, ticket);
       if (!inserted) return Unexpected(inserted.error());
@@ -249,7 +250,8 @@ Result<std::uint64_t> PageCache::read(Inode& inode, std::uint64_t offset, std::s
       }
       continue;
     }
-    const std::uint64_t end = std::min<std::uint64_t>(done + left, done + count * kPageBytes - at % kPageBytes);
+    const std::uint64_t end =
+        std::min<std::uint64_t>(done + left, done + count * kPageBytes - at % kPageBytes);
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint64_t in_page = (offset + done) % kPageBytes;
       const std::uint64_t len = std::min<std::uint64_t>(kPageBytes - in_page, end - done);

@@ -1,5 +1,6 @@
 // inode/reclaim.h: which pages and inodes leave memory first. Policies stand behind one interface.
-// Owns:      nothing; items belong to their cache. Two-list LRU is the default ("two-list"); "sieve" beside it.
+// Owns:      nothing; items belong to their cache. Two-list LRU is the default ("two-list"); "sieve" beside
+//            it.
 // Threads:   every method is thread-safe.
 // Locks:     the policy's shard locks (rank kLru): at most kReclaimScan items are looked at per hold.
 //            A hit takes none: it sets LruItem::referenced.

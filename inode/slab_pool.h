@@ -1,7 +1,8 @@
 // inode/slab_pool.h: objects of one type in pages of the arena, constructed once per slab.
 // Owns:      its slabs (one arena page each) and the objects in them.
 // Threads:   allocate() and free() are thread-safe.
-// Locks:     one of kShards shard locks (rank kArena) by thread, free() that of its slab; never with an arena lock.
+// Locks:     one of kShards shard locks (rank kArena) by thread, free() that of its slab; never with an arena
+//            lock.
 // Errors:    allocate() answers null when the arena has no page: the caller reclaims and asks again.
 // Invariant: a free object stays constructed; it is destroyed when its slab, wholly free, goes back to the
 //            arena (each shard keeps one such slab). Nobody may look at a freed object: a memory type is

@@ -4,8 +4,8 @@
 // Invariant: (1) a bucket's head keeps its address while anything is linked to it, whoever points at the
 //            bucket, so that an element can leave at any time knowing only its neighbours; (2) a bucket
 //            in the pool is empty.
-// Memory:    chunks of 64 buckets (1 KiB, on their own cache lines, so that shards share none). At most as many
-//            buckets are in use as there are slots in the shard's rings plus detached buckets that hold
+// Memory:    chunks of 64 buckets (1 KiB, on their own cache lines, so that shards share none). At most as
+//            many buckets are in use as there are slots in the shard's rings plus detached buckets that hold
 //            an element; chunks go back to the allocator in trim() and with the pool.
 #pragma once
 #include <boost/intrusive/list.hpp>

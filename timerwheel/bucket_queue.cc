@@ -9,8 +9,8 @@ constexpr std::size_t kFirstCapacity = 64;  // one page quarter; a poll of a bus
 }
 
 std::size_t BucketQueue::lower_bound(std::int64_t key) const {
-  const auto at = std::lower_bound(entries_.begin() + static_cast<std::ptrdiff_t>(first_), entries_.end(), key,
-                                   [](const Entry& entry, std::int64_t k) { return entry.key < k; });
+  const auto at = std::lower_bound(entries_.begin() + static_cast<std::ptrdiff_t>(first_), entries_.end(),
+                                   key, [](const Entry& entry, std::int64_t k) { return entry.key < k; });
   return static_cast<std::size_t>(at - entries_.begin());
 }
 

@@ -71,9 +71,9 @@ std::uint32_t ShardedWheel::lock_another(std::uint32_t picked) TW_NO_THREAD_SAFE
 
 std::uint32_t ShardedWheel::detach_expired(Instant dirtied_before, Instant now) {
   const std::int64_t last_poll_ns = last_poll_ns_.exchange(now.ns, std::memory_order_relaxed);
-  const bool set_back = last_poll_ns > now.ns && static_cast<std::uint64_t>(last_poll_ns) -
-                                                         static_cast<std::uint64_t>(now.ns) >
-                                                     static_cast<std::uint64_t>(options_.wheel.late_reading.ns);
+  const bool set_back =
+      last_poll_ns > now.ns && static_cast<std::uint64_t>(last_poll_ns) - static_cast<std::uint64_t>(now.ns) >
+                                   static_cast<std::uint64_t>(options_.wheel.late_reading.ns);
   // Which shards to visit, by their hints, and their lines asked for in advance: between polls they have gone
   // cold, and one lock after the other would wait for them one after the other.
   std::array<WheelShard*, kMaxWheelShards> due;
@@ -83,7 +83,8 @@ std::uint32_t ShardedWheel::detach_expired(Instant dirtied_before, Instant now) 
     const Instant oldest_here = asked.hint.oldest();
     if (oldest_here == Instant::max()) continue;
     // A slot that begins in the future can only be seen after the clock was set back.
-    const bool look = set_back || oldest_here > now || slot_is_due(oldest_here, options_.wheel.slot, dirtied_before);
+    const bool look =
+        set_back || oldest_here > now || slot_is_due(oldest_here, options_.wheel.slot, dirtied_before);
     if (!look) continue;
     asked.prefetch();
     due[due_count++] = &asked;

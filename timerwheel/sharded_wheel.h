@@ -74,8 +74,8 @@ class ShardedWheel {
     if (count == 1) return 0;
     return (current_cpu() * cpu_stride_ + (thread_number() & (cpu_stride_ - 1))) & (count - 1);
   }
-  // Locks the picked shard, or one of three others where that is taken (a claim, a preempted thread): any will
-  // do for an insert. Answers its id. The first time the only shard is contended, the others are made.
+  // Locks the picked shard, or one of three others where that is taken (a claim, a preempted thread): any
+  // will do for an insert. Answers its id. The first time the only shard is contended, the others are made.
   // The caller unlocks shard(id).lock.
   std::uint32_t lock_picked() TW_NO_THREAD_SAFETY_ANALYSIS {  // the lock is left to the caller
     if (shards() != max_shards_) [[unlikely]] return lock_while_growing();
@@ -188,7 +188,8 @@ std::size_t ShardedWheel::claim(std::span<WheelNode*> out, std::uint32_t& cursor
   return 0;
 }
 
-// clang can't follow locks through `first` and `second`, which are source and target in the order of their ids.
+// clang can't follow locks through `first` and `second`, which are source and target in the order of their
+// ids.
 template <class Mark>
 std::size_t ShardedWheel::move_between(ShardedWheel& from, std::uint32_t from_shard, ShardedWheel& to,
                                        std::uint32_t to_shard, Instant now,
@@ -196,7 +197,8 @@ std::size_t ShardedWheel::move_between(ShardedWheel& from, std::uint32_t from_sh
   WheelShard* source = &from.shard(from_shard);
   WheelShard* target = &to.shard(to_shard);
   if (source == target) return 0;
-  TW_ASSERT(&from == &to || from.options_.id != to.options_.id, "two sharded wheels of one id have no lock order");
+  TW_ASSERT(&from == &to || from.options_.id != to.options_.id,
+            "two sharded wheels of one id have no lock order");
   const bool source_first = std::pair(from.options_.id, from_shard) < std::pair(to.options_.id, to_shard);
   WheelShard& first = source_first ? *source : *target;
   WheelShard& second = source_first ? *target : *source;

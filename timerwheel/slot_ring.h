@@ -67,7 +67,8 @@ class SlotRing {
     const auto next = static_cast<std::uint32_t>(std::countr_zero(from_words));
     return (next << 6) + static_cast<std::uint32_t>(std::countr_zero(words_[next]));
   }
-  // Empties the occupied slots among the `count` from `begin` on, going round: visit(steps from begin, bucket).
+  // Empties the occupied slots among the `count` from `begin` on, going round: visit(steps from begin,
+  // bucket).
   template <class Visit>
   void take_range(std::uint32_t begin, std::uint32_t count, Visit visit) {
     const std::uint32_t to_end = slots() - begin;

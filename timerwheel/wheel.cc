@@ -24,7 +24,9 @@ WheelStats Wheel::stats() const {
   stats.inserts = inserts_;
   stats.removals = removals_;
   stats.claimed = claimed_;
-  if (stats.inserts != 0) stats.max_elements_per_hold = std::max<std::uint64_t>(stats.max_elements_per_hold, 1);
+  if (stats.inserts != 0) {
+    stats.max_elements_per_hold = std::max<std::uint64_t>(stats.max_elements_per_hold, 1);
+  }
   return stats;
 }
 
@@ -205,7 +207,8 @@ std::int64_t Wheel::oldest_in_ring(const SlotRing& ring, std::int64_t head_slot)
 }
 
 std::int64_t Wheel::oldest_in(const SyncSet& set) const {
-  return std::min({set.ready_.front_key(), set.ancient_.front_key(), oldest_in_ring(set.ring_, set.head_slot_)});
+  return std::min(
+      {set.ready_.front_key(), set.ancient_.front_key(), oldest_in_ring(set.ring_, set.head_slot_)});
 }
 
 void Wheel::find_oldest() noexcept {

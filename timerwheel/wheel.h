@@ -234,7 +234,8 @@ std::uint32_t Wheel::take_oldest_slots(std::uint64_t count, To to) noexcept {
   if (!ring_.any() || count == 0) return 0;
   const std::int64_t oldest = head_slot_ - slot_mask_;
   std::uint32_t taken = 0;
-  const auto bounded = static_cast<std::uint32_t>(count <= slot_mask_ ? count : std::uint64_t{slot_mask_} + 1);
+  const auto bounded =
+      static_cast<std::uint32_t>(count <= slot_mask_ ? count : std::uint64_t{slot_mask_} + 1);
   ring_.take_range(index_of(oldest), bounded, [&](std::uint32_t age, Bucket* bucket) {
     to(oldest + age, bucket);
     ++taken;
@@ -246,7 +247,9 @@ std::uint32_t Wheel::take_oldest_slots(std::uint64_t count, To to) noexcept {
 inline void Wheel::remove(WheelNode& node) noexcept {
   TW_ASSERT(node.hook.is_linked(), "an element is removed that is not listed");
   ++removals_;
-  if (Bucket* emptied = Bucket::unlink(node); emptied != nullptr) bucket_emptied(emptied, slot_of(node.stamp));
+  if (Bucket* emptied = Bucket::unlink(node); emptied != nullptr) {
+    bucket_emptied(emptied, slot_of(node.stamp));
+  }
 }
 
 template <class Visit>

@@ -13,9 +13,15 @@ LockClass context_class("writeback-context", LockRank::kContext);
 
 }  // namespace
 
-WritebackContext::WritebackContext(WritebackEngine& engine, WritebackTarget& target, const ContextOptions& options,
-                                   std::uint16_t id, std::unique_ptr<DirtyList> list)
-    : engine_(engine), target_(target), name_(options.name), id_(id), list_(std::move(list)), lock_(context_class) {
+WritebackContext::WritebackContext(WritebackEngine& engine, WritebackTarget& target,
+                                   const ContextOptions& options, std::uint16_t id,
+                                   std::unique_ptr<DirtyList> list)
+    : engine_(engine),
+      target_(target),
+      name_(options.name),
+      id_(id),
+      list_(std::move(list)),
+      lock_(context_class) {
   // All the memory that writing needs is here before the first object is dirty.
   const EngineOptions& o = engine.options();
   for (std::uint32_t f = 0; f < o.flushers; ++f) {
@@ -87,7 +93,9 @@ Instant WritebackContext::oldest_dirty() const {
   Instant oldest = std::min(list_->oldest(), list_->oldest_retry());
   MutexLock guard(lock_);
   for (std::size_t i = 0; i < active_.size(); ++i) {
-    if (active_[i] && batch_table_[i]->oldest_ != Instant::min()) oldest = std::min(oldest, batch_table_[i]->oldest_);
+    if (active_[i] && batch_table_[i]->oldest_ != Instant::min()) {
+      oldest = std::min(oldest, batch_table_[i]->oldest_);
+    }
   }
   return oldest;
 }

@@ -37,7 +37,8 @@ struct FsyncBatch {
 struct SyncRun {
   enum class State : std::uint8_t { kQueued, kWriting, kWritten, kFlushing, kDone };
   State state = State::kQueued;
-  Instant t0 = Instant::min();  // the latest of its callers' moments; then the selection's, which is not before
+  Instant t0 =
+      Instant::min();  // the latest of its callers' moments; then the selection's, which is not before
   Error error;                  // the first
   std::uint64_t sequence = 0;   // batches before this were active when the selection was made
   std::uint64_t came_back = 0;  // batches that have put back, or ended with, something dirty since t0
@@ -109,7 +110,8 @@ class WritebackContext {
   void sync_found_nothing(Flusher& flusher, std::uint64_t came_back_before);
   void sync_failed(const WriteSlot& slot);
   void sync_wrote(bool progress, Instant now);
-  // Who waits in sync(), or in fsync() for its turn, is sent away; the flushers begin nothing more. Waits for nothing.
+  // Who waits in sync(), or in fsync() for its turn, is sent away; the flushers begin nothing more. Waits for
+  // nothing.
   void end_waits();
   // Ends the flushers (waiting for what is in flight), and waits for those in sync() or fsync(). Who comes
   // second waits until the first is done.
@@ -139,8 +141,8 @@ class WritebackContext {
   Atomic<std::uint64_t> reclaim_bytes_{0};
   // Completions that are still on their way out of complete(): the context must not go before.
   Atomic<std::uint32_t> completing_{0};
-  // stop() is at work on it: it must not go before. Raised under contexts_lock_ while the context is in the table.
-  // release by who lowers it pairs with acquire in remove_context().
+  // stop() is at work on it: it must not go before. Raised under contexts_lock_ while the context is in the
+  // table. release by who lowers it pairs with acquire in remove_context().
   Atomic<std::uint32_t> pins_{0};
 
   // seq_cst: a flusher stores false and then takes every shard lock (DirtyList::any_listed); a writer lists

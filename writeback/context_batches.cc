@@ -59,7 +59,8 @@ void WritebackContext::submit_batch(Batch& batch, Instant now) {
     oldest = std::min(oldest, slot.stamp);
   }
   if (oldest <= now) raise_to(oldest_age_max_ns_, (now - oldest).ns);
-  const auto overhead = static_cast<std::int64_t>(batch.slots_.size() * engine_.options().object_overhead_bytes);
+  const auto overhead =
+      static_cast<std::int64_t>(batch.slots_.size() * engine_.options().object_overhead_bytes);
   counts_.add_writeback(overhead);
   engine_.counts_.add_writeback(overhead);
   settle_batch(batch, oldest);
@@ -153,7 +154,9 @@ void WritebackContext::put_back(Batch& batch, DirtyObject& object, Instant now) 
 
 FsyncBatch* WritebackContext::acquire_fsync_batch() {
   MutexLock guard(lock_);
-  while (free_fsync_.empty() && !syncs_aborted_) engine_.driver().wait(lock_, fsync_released_, Duration::max());
+  while (free_fsync_.empty() && !syncs_aborted_) {
+    engine_.driver().wait(lock_, fsync_released_, Duration::max());
+  }
   if (syncs_aborted_) return nullptr;
   FsyncBatch* fsync = free_fsync_.back();
   free_fsync_.pop_back();

@@ -148,8 +148,8 @@ bool WritebackContext::sync_ready(Flusher& flusher, Instant now, Instant& retry_
   // Only now: whatever was claimed by others before the selection saw its shard is in a batch that began
   // before this number was drawn.
   MutexLock guard(lock_);
-  // And the batches are judged by the same moment as the list: a stamp that is younger than the callers' may be
-  // that of something they dirtied, filed again by another flusher before the selection was made.
+  // And the batches are judged by the same moment as the list: a stamp that is younger than the callers' may
+  // be that of something they dirtied, filed again by another flusher before the selection was made.
   run->t0 = std::max(run->t0, run->selection->moment());
   run->sequence = next_sequence_;
   return true;

@@ -26,8 +26,9 @@ class DirtyAllowance {
   DirtyAllowance(std::uint64_t limit_bytes, std::uint64_t chunk_bytes)
       : limit_(static_cast<std::int64_t>(limit_bytes)), chunk_(static_cast<std::int64_t>(chunk_bytes)) {}
 
-  // From this shard's credit or the shared word; leaves the credit of other shards alone. May leave a chunk of
-  // credit in this one, which a waiter could not gather on its way there: look for waiters also after success.
+  // From this shard's credit or the shared word; leaves the credit of other shards alone. May leave a chunk
+  // of credit in this one, which a waiter could not gather on its way there: look for waiters also after
+  // success.
   bool take(std::uint64_t bytes);
   // Also gathers every shard's credit: false only if the limit does not allow it (or another thread is
   // carrying credit at this moment, in take() or give_back(), and then looks for waiters).

@@ -10,7 +10,8 @@ namespace {
 std::vector<DirtyListDesign>& registry() {
   static std::vector<DirtyListDesign> designs = {
       {"timer-wheel", "time buckets in shards, detached by pointer", make_timer_wheel},
-      {"single-list", "dirty, io and more-io under one lock; redirty at tail clobbers stamps", make_single_list},
+      {"single-list", "dirty, io and more-io under one lock; redirty at tail clobbers stamps",
+       make_single_list},
       {"tagged-list", "one list, tagged by a walk under its lock", make_tagged_list},
       {"syncer-slots", "a ring of 32 one-second slots under one lock, last in first out", make_syncer_slots},
       {"parallel-lists", "n single-lists by object hash, n flushers", make_parallel_lists},

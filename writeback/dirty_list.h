@@ -70,8 +70,8 @@ class Selection {
   // design goes. They are the caller's: they can't be freed until it publishes, unclaims or writes them.
   // 0 = nothing left now.
   virtual std::size_t claim(std::span<DirtyObject*> out) = 0;
-  // kSync: no stamp of what it covers is beyond this: the request's `now`, or the youngest stamp given out, where
-  // that is later (another thread's reading, or what a list gave to an object that it filed again).
+  // kSync: no stamp of what it covers is beyond this: the request's `now`, or the youngest stamp given out,
+  // where that is later (another thread's reading, or what a list gave to an object that it filed again).
   virtual Instant moment() const = 0;
 };
 

@@ -19,7 +19,8 @@ LockClass& list_lock_class(const DirtyListOptions& options) {
 
 DirtyListBase::DirtyListBase(std::vector<std::unique_ptr<ListShard>> shards, const DirtyListOptions& options)
     : shards_(std::move(shards)), ladder_(*this, options.retry_first, options.retry_longest) {
-  TW_ASSERT(!shards_.empty() && shards_.size() <= kMaxListShards, "a dirty list has 1 to kMaxListShards shards");
+  TW_ASSERT(!shards_.empty() && shards_.size() <= kMaxListShards,
+            "a dirty list has 1 to kMaxListShards shards");
 }
 
 DirtyListBase::~DirtyListBase() { TW_ASSERT(listed() == 0, "a dirty list ends with objects on it"); }
@@ -95,7 +96,8 @@ Instant DirtyListBase::stamp_locked(ListShard& home, Instant now) {
 bool DirtyListBase::take_from_slot(DirtyObject& object, std::span<Batch* const> batches) {
   const std::uint32_t place = object.place_.load(std::memory_order_seq_cst);
   const std::uint32_t batch = place >> 16;
-  return batch < batches.size() && batches[batch] != nullptr && batches[batch]->take(place & 0xFFFFU, &object);
+  return batch < batches.size() && batches[batch] != nullptr &&
+         batches[batch]->take(place & 0xFFFFU, &object);
 }
 
 // False: the object has left its batch.
@@ -103,7 +105,9 @@ bool DirtyListBase::set_waiters(DirtyObject& object) {
   std::uint32_t word = object.state().word();
   while (DirtyState(word).in_batch()) {
     if (DirtyState(word).has_waiters()) return true;
-    if (object.state_.compare_exchange(word, word | DirtyState::kWaiters, std::memory_order_seq_cst)) return true;
+    if (object.state_.compare_exchange(word, word | DirtyState::kWaiters, std::memory_order_seq_cst)) {
+      return true;
+    }
   }
   return false;
 }

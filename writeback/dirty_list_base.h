@@ -109,8 +109,8 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
   // The stamp for what is dirtied at `now`: max(now, last) unless the design has its own way.
   virtual Instant stamp_locked(ListShard& shard, Instant now) TW_REQUIRES(shard.lock);
   // Files an object (phase kListed already). Counts it with touch(), keeps shard.oldest_ns.
-  virtual void link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd* end, Instant now)
-      TW_REQUIRES(shard.lock) = 0;
+  virtual void link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd* end,
+                           Instant now) TW_REQUIRES(shard.lock) = 0;
   // Takes it off wherever link_locked or a selection put it, in O(1). Keeps shard.oldest_ns.
   virtual void unlink_locked(ListShard& shard, DirtyObject& object) TW_REQUIRES(shard.lock) = 0;
   // Whether what becomes dirty may go to any shard: then it goes to the next one that is free when a flusher,

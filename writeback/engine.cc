@@ -35,15 +35,18 @@ Result<std::unique_ptr<WritebackEngine>> WritebackEngine::make(const EngineOptio
   if (policy == nullptr || find_dirty_list_design(options.design) == nullptr || driver == nullptr) {
     return TW_FAIL(kInvalidArgument);
   }
-  if (options.flushers == 0 || options.batch_objects == 0 || options.batch_bytes == 0 || options.batches_in_flight == 0) {
+  if (options.flushers == 0 || options.batch_objects == 0 || options.batch_bytes == 0 ||
+      options.batches_in_flight == 0) {
     return TW_FAIL(kInvalidArgument);
   }
   // A batch's id and an object's place in it have 16 bits each.
-  if (options.batch_objects > 0xFFFF ||
-      std::uint64_t{options.flushers} * options.batches_in_flight > 0xFFFF - WritebackContext::kFsyncBatches) {
+  if (options.batch_objects > 0xFFFF || std::uint64_t{options.flushers} * options.batches_in_flight >
+                                            0xFFFF - WritebackContext::kFsyncBatches) {
     return TW_FAIL(kInvalidArgument);
   }
-  if (options.shards > kMaxListShards || (options.shards & (options.shards - 1)) != 0) return TW_FAIL(kInvalidArgument);
+  if (options.shards > kMaxListShards || (options.shards & (options.shards - 1)) != 0) {
+    return TW_FAIL(kInvalidArgument);
+  }
   if (options.expire.ns < 0 || options.interval.ns < 0) return TW_FAIL(kInvalidArgument);
   // Half of the limit must hold one page of one object.
   if (options.object_overhead_bytes > (1ULL << 40) || options.dirty_bytes > (1ULL << 60) ||
@@ -89,8 +92,9 @@ WritebackContext* WritebackEngine::add_context(WritebackTarget& target, const Co
   list_options.periodic_interval = options_.interval;
   list_options.retry_first = options_.retry_first;
   list_options.retry_longest = options_.retry_longest;
-  auto context = std::make_unique<WritebackContext>(*this, target, options, static_cast<std::uint16_t>(id),
-                                                    find_dirty_list_design(options_.design)->make(list_options));
+  auto context =
+      std::make_unique<WritebackContext>(*this, target, options, static_cast<std::uint16_t>(id),
+                                         find_dirty_list_design(options_.design)->make(list_options));
   for (const auto& flusher : context->flushers()) driver_->add(*flusher);
   contexts_added_ = std::max(contexts_added_, id + 1);
   WritebackContext* added = context.release();
@@ -136,14 +140,17 @@ void WritebackEngine::stop() {
 
 // ---- dirtying and accounting ----
 
-bool WritebackEngine::mark_dirty_timed(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant) {
+bool WritebackEngine::mark_dirty_timed(DirtyObject& object, std::uint32_t classes, Instant now,
+                                       DirtyGrant* grant) {
   const std::uint64_t began = read_tsc();
   const bool became_listed = !object.covers(classes) && mark_dirty_slow(object, classes, now, grant);
-  mark_dirty_ns_.record(static_cast<std::uint64_t>(static_cast<double>(read_tsc() - began) / tsc_ticks_per_ns()));
+  mark_dirty_ns_.record(
+      static_cast<std::uint64_t>(static_cast<double>(read_tsc() - began) / tsc_ticks_per_ns()));
   return became_listed;
 }
 
-bool WritebackEngine::mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant) {
+bool WritebackEngine::mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now,
+                                      DirtyGrant* grant) {
   TW_ASSERT(object.context() < kMaxContexts, "an object is dirtied before set_context()");
   WritebackContext* context = contexts_[object.context()].load(std::memory_order_acquire);
   TW_ASSERT(context != nullptr, "an object is dirtied in a context that has been removed");
@@ -237,7 +244,9 @@ void WritebackEngine::account_cancelled(WritebackContext& context, std::uint64_t
 
 // ---- integrity ----
 
-Result<void> WritebackEngine::sync(WritebackContext& context, ErrorCursor* handle) { return context.sync(handle); }
+Result<void> WritebackEngine::sync(WritebackContext& context, ErrorCursor* handle) {
+  return context.sync(handle);
+}
 
 Result<void> WritebackEngine::fsync(DirtyObject& object, ErrorCursor* handle) {
   TW_ASSERT(object.context() < kMaxContexts, "fsync of an object before set_context()");
@@ -281,7 +290,8 @@ void WritebackEngine::add_stats(const WritebackContext& c, WritebackStats& s) co
   s.batches += c.batches_done_.load(std::memory_order_relaxed);
   s.failed_writes += c.failed_writes_.load(std::memory_order_relaxed);
   s.given_up += c.given_up_.load(std::memory_order_relaxed);
-  s.oldest_age_max = std::max(s.oldest_age_max, Duration{c.oldest_age_max_ns_.load(std::memory_order_relaxed)});
+  s.oldest_age_max =
+      std::max(s.oldest_age_max, Duration{c.oldest_age_max_ns_.load(std::memory_order_relaxed)});
   for (const auto& flusher : c.flushers()) s.flusher_wakeups += flusher->wakeups();
   const DirtyListStats list = c.list().stats();
   s.dirty_list.inserts += list.inserts;
@@ -290,7 +300,8 @@ void WritebackEngine::add_stats(const WritebackContext& c, WritebackStats& s) co
   s.dirty_list.removals += list.removals;
   s.dirty_list.detached_buckets += list.detached_buckets;
   s.dirty_list.elements_under_lock += list.elements_under_lock;
-  s.dirty_list.max_elements_per_hold = std::max(s.dirty_list.max_elements_per_hold, list.max_elements_per_hold);
+  s.dirty_list.max_elements_per_hold =
+      std::max(s.dirty_list.max_elements_per_hold, list.max_elements_per_hold);
   s.dirty_bytes += c.counts().dirty();
   s.writeback_bytes += c.counts().writeback();
   s.dirty_objects += c.counts().objects();

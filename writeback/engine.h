@@ -4,9 +4,10 @@
 // Owns:      its contexts with their lists, batches and flushers; never an object, never a target.
 // Threads:   every method from any thread, with the exceptions named. Targets are called on flushers, and
 //            on the caller's thread by fsync() and sync().
-// Locks:     contexts_lock_ (kEngine) when contexts come and go, not while one's end is waited for; throttle_lock_ and the seats' (kCompletion,
-//            never both); the contexts' own (kContext). None is held while a target is called. mark_dirty(), the account functions and
-//            dropping a grant take nothing above rank kListShard, so they may be called under mapping locks.
+// Locks:     contexts_lock_ (kEngine) when contexts come and go, not while one's end is waited for;
+//            throttle_lock_ and the seats' (kCompletion, never both); the contexts' own (kContext). None is
+//            held while a target is called. mark_dirty(), the account functions and dropping a grant take
+//            nothing above rank kListShard, so they may be called under mapping locks.
 // Units:     bytes; Instants and Durations of EngineOptions::clock.
 // Errors:    kShutDown once stop() has begun; a target's errors as they came.
 // Invariant: (1) dirty + writeback + granted bytes never exceed dirty_bytes, account_dirtied() without a
@@ -22,7 +23,8 @@
 //             (the rest of the grant goes back when it is destroyed; what was accounted must be marked
 //             before the thread asks again: what is not listed can't be written to make room)
 //   target:   write_batch: account_writeback_started(context, bytes)
-//             end_batch:   written: account_cleaned(context, bytes); failed: account_redirtied(context, bytes)
+//             end_batch:   written: account_cleaned(context, bytes); failed: account_redirtied(context,
+//             bytes)
 //   deletion: engine.cancel(object); account_cancelled(context, bytes that were dirty)
 #pragma once
 #include <array>
@@ -137,7 +139,8 @@ struct WritebackStats {
 class WritebackEngine {
  public:
   // Reasons: kInvalidArgument (a design or throttle that is not registered, a limit of nothing).
-  static Result<std::unique_ptr<WritebackEngine>> make(const EngineOptions& options, std::unique_ptr<Driver> driver);
+  static Result<std::unique_ptr<WritebackEngine>> make(const EngineOptions& options,
+                                                       std::unique_ptr<Driver> driver);
   // Stops. Every context's objects must be clean or cancelled.
   ~WritebackEngine();
 
@@ -164,7 +167,8 @@ class WritebackEngine {
   Result<DirtyGrant> balance_dirty_pages(WritebackContext& context, std::uint64_t bytes);
   // The same for writers that can't block. False: not now; the waiter is queued and its wake() is called
   // when finish_balance() will answer. Policies' pauses are reported in `pause`, not slept.
-  bool begin_balance(WritebackContext& context, std::uint64_t bytes, ThrottleWaiter& waiter, Duration* pause = nullptr);
+  bool begin_balance(WritebackContext& context, std::uint64_t bytes, ThrottleWaiter& waiter,
+                     Duration* pause = nullptr);
   Result<DirtyGrant> finish_balance(WritebackContext& context, ThrottleWaiter& waiter);
   // Writers that wait, or pause, and all that would have to from here on, fail with kInterrupted; who needn't
   // wait is still granted, and everything else goes on: what is dirty can be synced or cancelled afterwards.
@@ -214,7 +218,9 @@ class WritebackEngine {
   std::uint32_t throttled_threads() const { return throttled_.load(std::memory_order_relaxed); }
   // When dirty + writeback first passed the background threshold, and when a writer was first held back;
   // Instant::max() while they haven't. start_observation() forgets both (a new measured run).
-  Instant background_passed_at() const { return Instant{background_passed_ns_.load(std::memory_order_acquire)}; }
+  Instant background_passed_at() const {
+    return Instant{background_passed_ns_.load(std::memory_order_acquire)};
+  }
   Instant first_throttled_at() const { return Instant{first_throttled_ns_.load(std::memory_order_acquire)}; }
   void start_observation();
   const EngineOptions& options() const { return options_; }
@@ -228,7 +234,8 @@ class WritebackEngine {
   friend class DirtyGrant;
   friend class WritebackContext;
   friend class Flusher;
-  WritebackEngine(const EngineOptions& options, std::unique_ptr<Driver> driver, std::unique_ptr<Throttle> throttle);
+  WritebackEngine(const EngineOptions& options, std::unique_ptr<Driver> driver,
+                  std::unique_ptr<Throttle> throttle);
 
   static constexpr std::int64_t kMarkDirtySampling = 64;
   bool mark_dirty_timed(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant);
@@ -240,7 +247,8 @@ class WritebackEngine {
   void give_back(std::uint64_t bytes);
   // After anything that gives credit back or puts it where a waiter can gather it.
   void look_for_waiters() {
-    if (waiting_.load(std::memory_order_seq_cst) != 0 && ending_batches_.load(std::memory_order_seq_cst) == 0) {
+    if (waiting_.load(std::memory_order_seq_cst) != 0 &&
+        ending_batches_.load(std::memory_order_seq_cst) == 0) {
       serve_waiters();
     }
   }
@@ -290,7 +298,8 @@ class WritebackEngine {
   };
   static constexpr std::uint32_t kSeats = 64;
   std::array<Seat, kSeats> seats_;
-  alignas(kCacheLine) Mutex throttle_lock_ TW_ACQUIRED_AFTER(kRankCompletion) TW_ACQUIRED_BEFORE(kRankStatistics);
+  alignas(kCacheLine) Mutex throttle_lock_ TW_ACQUIRED_AFTER(kRankCompletion)
+      TW_ACQUIRED_BEFORE(kRankStatistics);
   ThrottleWaiter* waiters_head_ TW_GUARDED_BY(throttle_lock_) = nullptr;
   ThrottleWaiter* waiters_tail_ TW_GUARDED_BY(throttle_lock_) = nullptr;
   CondVar pauses_end_;  // for those who sleep a policy's pause

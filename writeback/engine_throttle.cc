@@ -157,7 +157,8 @@ std::uint64_t WritebackEngine::piece_bytes(std::uint64_t bytes) const {
                   limits_.dirty_limit_bytes / 2);
 }
 
-ThrottleInputs WritebackEngine::throttle_inputs(const WritebackContext& context, std::uint64_t request_bytes) const {
+ThrottleInputs WritebackEngine::throttle_inputs(const WritebackContext& context,
+                                                std::uint64_t request_bytes) const {
   ThrottleInputs in;
   in.now = clock_->now();
   in.limits = limits_;
@@ -190,7 +191,8 @@ bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t byt
   if (pause != nullptr) {
     *pause = {};
     if (allowance_.charged() + waiter.need_bytes > free_run_bytes_) {
-      *pause = std::min(throttle_->pause(throttle_inputs(context, waiter.need_bytes)), Throttle::kLongestPause);
+      *pause =
+          std::min(throttle_->pause(throttle_inputs(context, waiter.need_bytes)), Throttle::kLongestPause);
     }
   }
   {
@@ -278,7 +280,8 @@ Result<DirtyGrant> WritebackEngine::balance_slow(WritebackContext& context, std:
   const Instant began = clock_->now();
   const std::uint64_t need = piece_bytes(bytes);
   if (allowance_.charged() + need > free_run_bytes_) {
-    const Duration pause = std::min(throttle_->pause(throttle_inputs(context, need)), Throttle::kLongestPause);
+    const Duration pause =
+        std::min(throttle_->pause(throttle_inputs(context, need)), Throttle::kLongestPause);
     if (pause.ns > 0) {
       note_first(first_throttled_ns_, began);
       throttle_pauses_.fetch_add(1, std::memory_order_relaxed);

@@ -164,8 +164,8 @@ bool Flusher::write_batch_of(WorkKind kind, Instant now) {
   }
 
   selection_found_ = selection_found_ || kind != WorkKind::kSync;
-  TW_TRACE(writeback_queue_io, context_.id(), static_cast<std::uint64_t>(request(kind, now).dirtied_before.ns),
-           batch.slots_.size());
+  TW_TRACE(writeback_queue_io, context_.id(),
+           static_cast<std::uint64_t>(request(kind, now).dirtied_before.ns), batch.slots_.size());
   std::sort(batch.slots_.begin(), batch.slots_.end(),
             [](const WriteSlot& a, const WriteSlot& b) { return a.sort_key < b.sort_key; });
   const std::uint64_t bytes = batch.bytes_;
@@ -199,10 +199,12 @@ bool Flusher::gather(Batch& batch, Selection& selection, std::uint64_t limit_byt
   while (batch.slots_.size() < o.batch_objects && batch.bytes_ < o.batch_bytes && charged < limit_bytes) {
     // About as many as there is room for: what is claimed beyond goes back under the shard lock.
     const std::uint64_t mean_charge = std::max<std::uint64_t>(mean + o.object_overhead_bytes, 1);
-    const std::uint64_t by_limit = std::min<std::uint64_t>((limit_bytes - charged) / mean_charge, kClaimAtOnce) + 1;
+    const std::uint64_t by_limit =
+        std::min<std::uint64_t>((limit_bytes - charged) / mean_charge, kClaimAtOnce) + 1;
     const std::uint64_t by_bytes = mean == 0 ? kClaimAtOnce : (o.batch_bytes - batch.bytes_) / mean + 1;
     const std::uint64_t room = o.batch_objects - batch.slots_.size();
-    const auto want = static_cast<std::size_t>(std::min<std::uint64_t>({kClaimAtOnce, by_limit, by_bytes, room}));
+    const auto want =
+        static_cast<std::size_t>(std::min<std::uint64_t>({kClaimAtOnce, by_limit, by_bytes, room}));
     const std::size_t got = selection.claim(std::span(claimed.data(), want));
     if (got == 0) return false;
     for (std::size_t i = 0; i < got; ++i) {

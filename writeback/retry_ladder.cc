@@ -208,7 +208,8 @@ void RetryLadder::check_invariants() const {
     objects += check_rungs_locked(share->rungs);
   }
   TW_ASSERT(objects == size(), "the ladder's count is not its size");
-  TW_ASSERT((oldest() == Instant::max()) == (objects == 0), "the ladder's oldest stamp disagrees with its size");
+  TW_ASSERT((oldest() == Instant::max()) == (objects == 0),
+            "the ladder's oldest stamp disagrees with its size");
 }
 
 }  // namespace tidewheel

@@ -7,7 +7,8 @@ namespace {
 
 std::vector<ThrottlePolicy>& registry() {
   static std::vector<ThrottlePolicy> policies = {
-      {"hard-limit", "writers run freely up to the limit and then wait for what is cleaned", &make_hard_limit_throttle},
+      {"hard-limit", "writers run freely up to the limit and then wait for what is cleaned",
+       &make_hard_limit_throttle},
   };
   return policies;
 }

@@ -7,7 +7,9 @@ namespace {
 class HardLimitThrottle final : public Throttle {
  public:
   std::string_view name() const override { return "hard-limit"; }
-  std::uint64_t free_run_bytes(const ThrottleLimits& limits) const override { return limits.dirty_limit_bytes; }
+  std::uint64_t free_run_bytes(const ThrottleLimits& limits) const override {
+    return limits.dirty_limit_bytes;
+  }
   Duration pause(const ThrottleInputs&) const override { return {0}; }
 };
 

@@ -46,9 +46,9 @@ class WorkSchedule {
 
   // Something is dirty: the next tick is at most one interval away. Never postpones one.
   void arm(Instant now);
-  // A batch that was not a sync's held only objects that were busy (or failed, where the list has no back-off)
-  // and would be offered again at once: no such work for 1 ms, then 2, up to 128, until something is written.
-  // Work that meets other objects as well is never held up.
+  // A batch that was not a sync's held only objects that were busy (or failed, where the list has no
+  // back-off) and would be offered again at once: no such work for 1 ms, then 2, up to 128, until something
+  // is written. Work that meets other objects as well is never held up.
   void met_only_busy(Instant now);
   void wrote() {
     busy_passes_ = 0;

@@ -1,8 +1,8 @@
 // bench/micro/dirty_lists.cc: what a dirty list costs its writers, by design.
-// Question:  first dirty + clean, and re-dirty, through DirtyList; and how long the longest hold gets as the number
-//            of dirty objects grows.
-// Expected:  re-dirty of something listed under 2 ns on every design (one load); first dirty + clean tens of ns,
-//            growing with cache misses only; max_per_hold 32 for the wheel and 1 for syncer-slots at any
+// Question:  first dirty + clean, and re-dirty, through DirtyList; and how long the longest hold gets as the
+//            number of dirty objects grows.
+// Expected:  re-dirty of something listed under 2 ns on every design (one load); first dirty + clean tens of
+//            ns, growing with cache misses only; max_per_hold 32 for the wheel and 1 for syncer-slots at any
 //            number, and the number itself for the lists.
 // Baseline:  a bare intrusive FIFO with no lock and no state, and the same under one Mutex.
 // `now` is handed in: no clock is read in the timed region.
@@ -151,7 +151,8 @@ int register_all() {
     benchmark::RegisterBenchmark("first_dirty+clean/bare-fifo", bare_fifo<false>)->Arg(n);
     benchmark::RegisterBenchmark("first_dirty+clean/mutex-fifo", bare_fifo<true>)->Arg(n);
     for (const DirtyListDesign& design : dirty_list_designs()) {
-      benchmark::RegisterBenchmark(("first_dirty+clean/" + design.name).c_str(), first_dirty_and_clean, design.name)
+      benchmark::RegisterBenchmark(("first_dirty+clean/" + design.name).c_str(), first_dirty_and_clean,
+                                   design.name)
           ->Arg(n);
     }
   }

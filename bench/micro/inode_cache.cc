@@ -94,11 +94,12 @@ void allocate_first(benchmark::State& state) {
   static std::unique_ptr<SlabPool> pool;
   if (state.thread_index() == 0) {
     pool = std::make_unique<SlabPool>(
-        *shared->arena, SlabPool::Type{.name = "naive",
-                                       .bytes = sizeof(Inode),
-                                       .construct = [](void* memory, void*, std::uint8_t) { new (memory) Inode; },
-                                       .destroy = [](void* inode) { static_cast<Inode*>(inode)->~Inode(); },
-                                       .context = nullptr});
+        *shared->arena,
+        SlabPool::Type{.name = "naive",
+                       .bytes = sizeof(Inode),
+                       .construct = [](void* memory, void*, std::uint8_t) { new (memory) Inode; },
+                       .destroy = [](void* inode) { static_cast<Inode*>(inode)->~Inode(); },
+                       .context = nullptr});
   }
   Rng rng(static_cast<std::uint64_t>(state.thread_index()) + 1);
   for (auto _ : state) {

@@ -41,7 +41,8 @@ inline void interleave(benchmark::State& state, int rounds, const std::vector<Wa
     const Stopwatch whole;
     for (int round = 0; round < rounds; ++round) {
       for (std::size_t i = 0; i < ways.size(); ++i) {
-        const std::size_t way = (i + static_cast<std::size_t>(round)) % ways.size();  // each goes first in turn
+        const std::size_t way =
+            (i + static_cast<std::size_t>(round)) % ways.size();  // each goes first in turn
         figures[way].push_back(ways[way].round());
       }
     }

@@ -21,7 +21,9 @@ constexpr std::uint64_t kBytes = 512ULL << 20;
 struct Fixture {
   explicit Fixture(bool huge_pages)
       : budget(kBytes + (kBytes / 16), 0),
-        arena(std::move(PageArena::make(budget, {.max_bytes = kBytes, .reserve_bytes = 0, .huge_pages = huge_pages}).value())) {}
+        arena(std::move(
+            PageArena::make(budget, {.max_bytes = kBytes, .reserve_bytes = 0, .huge_pages = huge_pages})
+                .value())) {}
   MemoryBudget budget;
   std::unique_ptr<PageArena> arena;
 };
@@ -53,7 +55,9 @@ void reused(benchmark::State& state) {
     state.counters["fresh_share"] =
         static_cast<double>(stats.fresh_pages) / static_cast<double>(stats.fresh_pages + stats.reused_pages);
     // Every page is free again: the shared arena checks itself, untimed.
-    if (stats.free_pages != stats.populated_pages && state.threads() == 1) state.SkipWithError("a page is lost");
+    if (stats.free_pages != stats.populated_pages && state.threads() == 1) {
+      state.SkipWithError("a page is lost");
+    }
   }
 }
 

@@ -39,9 +39,10 @@ std::vector<std::uint32_t> some_order(std::size_t n, bool shuffled) {
 }
 
 // ---- first dirty + clean: what does a writer pay? ----
-// All elements are dirtied (one each microsecond), then all are cleaned. Expected: a FIFO touches the element,
-// the tail and the list head; the wheel the bucket's head instead, and its own line: about 1 ns more.
-// arg 0: elements; arg 1: 1 = cleaned in random order (each then misses the cache three times, in both).
+// All elements are dirtied (one each microsecond), then all are cleaned. Expected: a FIFO touches the
+// element, the tail and the list head; the wheel the bucket's head instead, and its own line: about 1 ns
+// more. arg 0: elements; arg 1: 1 = cleaned in random order (each then misses the cache three times, in
+// both).
 class Writers {
  public:
   Writers(std::size_t n, bool shuffled) : elements_(n), order_(some_order(n, shuffled)) {}
@@ -98,7 +99,9 @@ class Writers {
 
  private:
   Instant tick() { return now_ = now_ + microseconds(1); }
-  double per_element(const Stopwatch& watch) const { return watch.ns() / static_cast<double>(elements_.size()); }
+  double per_element(const Stopwatch& watch) const {
+    return watch.ns() / static_cast<double>(elements_.size());
+  }
 
   std::vector<Element> elements_;
   std::vector<std::uint32_t> order_;
@@ -189,7 +192,9 @@ class HandOver {
     std::uint32_t cursor = 0;
     WheelNode* out[kMaxClaim];
     std::size_t claimed = 0;
-    while (const std::size_t count = wheel.claim(out, cursor, Instant::max(), [](WheelNode&) {})) claimed += count;
+    while (const std::size_t count = wheel.claim(out, cursor, Instant::max(), [](WheelNode&) {})) {
+      claimed += count;
+    }
     TW_ASSERT(claimed == n_, "not all that expired was handed over");
     return us;
   }
@@ -242,8 +247,8 @@ class HandOver {
   const std::uint32_t slots_in_all_;
   std::vector<Element> elements_;
   Mutex mutex_{bench_class};
-  std::unique_ptr<ShardedWheel> wheel_ =
-      std::make_unique<ShardedWheel>(ShardedWheelOptions{.shards = kShards, .lock_class = &bench_wheel_class});
+  std::unique_ptr<ShardedWheel> wheel_ = std::make_unique<ShardedWheel>(
+      ShardedWheelOptions{.shards = kShards, .lock_class = &bench_wheel_class});
   std::int64_t first_slot_ = 0;
 };
 
@@ -375,7 +380,9 @@ void idle_day(benchmark::State& state) {
                }},
               {"wheel_full",  // every slot of the window has something, which becomes ancient
                [&] {
-                 for (Element& element : elements) wheel.insert(element.node, now = now + WheelOptions{}.slot);
+                 for (Element& element : elements) {
+                   wheel.insert(element.node, now = now + WheelOptions{}.slot);
+                 }
                  const Stopwatch watch;
                  wheel.observe(now = now + Duration{kDayNs});
                  const double ns = watch.ns();
@@ -385,7 +392,9 @@ void idle_day(benchmark::State& state) {
               {"plain_ring", [&] {  // turns slot by slot
                  const Stopwatch watch;
                  std::uint64_t full = 0;
-                 for (std::int64_t slot = 0; slot < kDayNs >> 27; ++slot) full += ring[slot % 512].empty() ? 0 : 1;
+                 for (std::int64_t slot = 0; slot < kDayNs >> 27; ++slot) {
+                   full += ring[slot % 512].empty() ? 0 : 1;
+                 }
                  benchmark::DoNotOptimize(full);
                  return watch.ns();
                }}});

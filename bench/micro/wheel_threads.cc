@@ -1,7 +1,8 @@
 // Writers on more threads than cores and a flusher: one FIFO under one mutex against the sharded wheel.
 // Question: how often does a writer meet a lock that is held, how long does it wait, and what does that cost?
-// Expected: with one lock each preempted holder stops everyone for a time slice (tens of ms); with 16 shards, one
-// thread in some. Counted exactly: contended acquisitions per million, waits (totals; the longest says little).
+// Expected: with one lock each preempted holder stops everyone for a time slice (tens of ms); with 16 shards,
+// one thread in some. Counted exactly: contended acquisitions per million, waits (totals; the longest says
+// little).
 //   micro_wheel_threads
 #include <benchmark/benchmark.h>
 
@@ -24,8 +25,8 @@ constinit LockClass wheel_lock{"threads_wheel", LockRank::kNone};
 
 constexpr Duration kExpire = {2'000'000};  // 2 ms, so that the flusher has work in a short run
 
-// state: 0 clean, 1 claimed, 2 + shard listed. Written under the shard's lock, except claimed -> clean: release
-// there pairs with acquire in the writer's load.
+// state: 0 clean, 1 claimed, 2 + shard listed. Written under the shard's lock, except claimed -> clean:
+// release there pairs with acquire in the writer's load.
 struct alignas(64) Element {
   WheelNode node;
   Atomic<std::uint32_t> state{0};
@@ -124,7 +125,9 @@ class Sharded {
     WheelNode* out[kMaxClaim];
     const auto mark = [](WheelNode& node) { Elements::of(node).state.store(1, std::memory_order_relaxed); };
     while (const std::size_t count = wheel_.claim(out, cursor_, dirtied_before, mark)) {
-      for (WheelNode* node : std::span(out).first(count)) Elements::of(*node).state.store(0, std::memory_order_release);
+      for (WheelNode* node : std::span(out).first(count)) {
+        Elements::of(*node).state.store(0, std::memory_order_release);
+      }
       flushed += count;
     }
     return flushed;

@@ -28,7 +28,8 @@ Result<bool> BlockDevice::holds_data() {
   const std::unique_ptr<void, void (*)(void*)> buffer(std::aligned_alloc(alignment, kPiece), std::free);
   if (buffer == nullptr) return TW_FAIL(kNoMemory);
   for (std::uint64_t offset = 0; offset < size_bytes(); offset += kPiece) {
-    const std::span<std::byte> part(static_cast<std::byte*>(buffer.get()), std::min(kPiece, size_bytes() - offset));
+    const std::span<std::byte> part(static_cast<std::byte*>(buffer.get()),
+                                    std::min(kPiece, size_bytes() - offset));
     TW_TRY(read(offset, part, IoCause::kMetadata));
     if (!all_zero(part)) return true;
   }
@@ -86,14 +87,16 @@ Result<void> BlockDevice::submit_and_wait(IoRequest& request) {
 
 Result<void> BlockDevice::read(std::uint64_t offset_bytes, std::span<std::byte> into, IoCause cause) {
   const IoSegment segment{into.data(), into.size()};
-  IoRequest request{.op = IoOp::kRead, .cause = cause, .offset_bytes = offset_bytes, .segments = {&segment, 1}};
+  IoRequest request{
+      .op = IoOp::kRead, .cause = cause, .offset_bytes = offset_bytes, .segments = {&segment, 1}};
   return submit_and_wait(request);
 }
 
 Result<void> BlockDevice::write(std::uint64_t offset_bytes, std::span<const std::byte> from, IoCause cause) {
   // A write only reads its segments.
   const IoSegment segment{const_cast<std::byte*>(from.data()), from.size()};
-  IoRequest request{.op = IoOp::kWrite, .cause = cause, .offset_bytes = offset_bytes, .segments = {&segment, 1}};
+  IoRequest request{
+      .op = IoOp::kWrite, .cause = cause, .offset_bytes = offset_bytes, .segments = {&segment, 1}};
   return submit_and_wait(request);
 }
 

@@ -90,7 +90,8 @@ class BlockDevice {
 
   // Blocking forms of the same, for callers that have nothing else to do.
   Result<void> read(std::uint64_t offset_bytes, std::span<std::byte> into, IoCause cause = IoCause::kData);
-  Result<void> write(std::uint64_t offset_bytes, std::span<const std::byte> from, IoCause cause = IoCause::kData);
+  Result<void> write(std::uint64_t offset_bytes, std::span<const std::byte> from,
+                     IoCause cause = IoCause::kData);
   Result<void> flush(IoCause cause = IoCause::kData);
   // Any request; `done` and `owner` are overwritten.
   Result<void> submit_and_wait(IoRequest& request);

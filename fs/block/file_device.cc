@@ -145,7 +145,8 @@ void FileDevice::enter_locked() {
     const int submitted = hook ? -EAGAIN : io_uring_submit(&ring_->uring);
     if (submitted >= 0) continue;
     // Anything else means that the ring itself is broken: nothing in flight would ever complete.
-    TW_ASSERT(submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY, "io_uring refuses the ring");
+    TW_ASSERT(submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY,
+              "io_uring refuses the ring");
     // The kernel is short of memory for the moment; what it has in hand goes on without us.
     if (submitted == -EINTR) continue;
     lock_.unlock();

@@ -21,7 +21,8 @@ namespace {
 
 Unexpected fail_errno(int error_number) {
   const Reason reason = reason_of_errno(error_number);
-  return Unexpected(Error{reason, static_cast<std::uint16_t>(__LINE__), static_cast<std::uint32_t>(error_number)});
+  return Unexpected(
+      Error{reason, static_cast<std::uint16_t>(__LINE__), static_cast<std::uint32_t>(error_number)});
 }
 
 class Descriptor {
@@ -103,7 +104,8 @@ Result<std::unique_ptr<FileDevice>> FileDevice::open(const FileDeviceOptions& op
       return TW_FAIL(kNotAFile);
     } else {
       disk = S_ISBLK(st.st_mode);
-      const int flags = (options.read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | (disk && !options.read_only ? O_EXCL : 0);
+      const int flags =
+          (options.read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | (disk && !options.read_only ? O_EXCL : 0);
       fd.reset(open_retrying(path, flags));
       if (fd.get() < 0 && errno == ENOENT && options.create) continue;
     }
@@ -178,7 +180,8 @@ Result<bool> FileDevice::holds_data() {
     if (!all_zero({static_cast<const std::byte*>(buffer.get()), static_cast<std::size_t>(n)})) return true;
     // A short piece inside the file ends at a block, and O_DIRECT goes on there.
     const auto moved = static_cast<std::uint64_t>(n);
-    offset += offset + moved < end ? std::max<std::uint64_t>(moved / kBlockBytes * kBlockBytes, kBlockBytes) : moved;
+    offset += offset + moved < end ? std::max<std::uint64_t>(moved / kBlockBytes * kBlockBytes, kBlockBytes)
+                                   : moved;
   }
   return false;
 }

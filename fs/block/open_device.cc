@@ -37,7 +37,8 @@ Result<std::unique_ptr<BlockDevice>> open_unlimited(const DeviceSpec& spec) {
 Result<std::unique_ptr<BlockDevice>> open_device(const DeviceSpec& spec) {
   auto device = open_unlimited(spec);
   if (!device || !spec.limits.any()) return device;
-  return std::unique_ptr<BlockDevice>(std::make_unique<LimitedDevice>(std::move(device).value(), spec.limits));
+  return std::unique_ptr<BlockDevice>(
+      std::make_unique<LimitedDevice>(std::move(device).value(), spec.limits));
 }
 
 }  // namespace tidewheel

@@ -15,7 +15,8 @@ namespace tidewheel {
 class AlignedBuffer {
  public:
   explicit AlignedBuffer(std::size_t blocks)
-      : bytes_(blocks * kBlockBytes), data_(static_cast<std::byte*>(std::aligned_alloc(kBlockBytes, bytes_))) {
+      : bytes_(blocks * kBlockBytes),
+        data_(static_cast<std::byte*>(std::aligned_alloc(kBlockBytes, bytes_))) {
     if (data_ == nullptr) throw std::bad_alloc();
     std::memset(data_.get(), 0, bytes_);
   }

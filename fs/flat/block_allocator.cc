@@ -136,7 +136,8 @@ void BlockAllocator::free(const BlockExtent* extents, std::size_t n) {
 
 bool BlockAllocator::take(BlockExtent extent) {
   MutexLock lock(lock_);
-  if (extent.blocks == 0 || extent.block < first_ || extent.block > end_ || extent.blocks > end_ - extent.block) {
+  if (extent.blocks == 0 || extent.block < first_ || extent.block > end_ ||
+      extent.blocks > end_ - extent.block) {
     return false;
   }
   reach_locked(group_of(extent.block + extent.blocks - 1));

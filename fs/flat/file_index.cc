@@ -266,7 +266,8 @@ bool FileIndex::reserve_locked(Shard& shard, std::uint64_t words) {
 void FileIndex::give_back_locked(Shard& shard, std::uint64_t words) {
   shard.words_in_hand += words;
   if (shard.words_in_hand <= 2 * kHandWords) return;
-  unreserved_words_.fetch_add(static_cast<std::int64_t>(shard.words_in_hand - kHandWords), std::memory_order_relaxed);
+  unreserved_words_.fetch_add(static_cast<std::int64_t>(shard.words_in_hand - kHandWords),
+                              std::memory_order_relaxed);
   shard.words_in_hand = kHandWords;
 }
 
@@ -281,7 +282,8 @@ void FileIndex::gather_hands() {
   for (std::uint32_t i = 0; i < kShards; ++i) {
     MutexLock lock(shards_[i].mutex);
     if (shards_[i].words_in_hand == 0) continue;
-    unreserved_words_.fetch_add(static_cast<std::int64_t>(shards_[i].words_in_hand), std::memory_order_relaxed);
+    unreserved_words_.fetch_add(static_cast<std::int64_t>(shards_[i].words_in_hand),
+                                std::memory_order_relaxed);
     shards_[i].words_in_hand = 0;
   }
 }
@@ -319,7 +321,9 @@ Result<void> FileIndex::begin_write(Inode& inode, std::uint64_t first_page, std:
           if (!nothing_there) {
             MutexLock mapping_lock(inode.mapping().mutex());
             const Page* page = inode.mapping().find_locked(first_page + i);
-            if (page != nullptr && (page->tagged(PageTag::kDirty) || page->tagged(PageTag::kWriteback))) continue;
+            if (page != nullptr && (page->tagged(PageTag::kDirty) || page->tagged(PageTag::kWriteback))) {
+              continue;
+            }
           }
           out.set(i);
           ++need;

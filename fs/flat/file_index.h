@@ -91,7 +91,8 @@ class FileIndex {
 
   // ---- writeback and reading ----
   // Appends the whole range in order, holes with block 0.
-  void map(const Inode& inode, std::uint64_t first_page, std::uint64_t pages, std::vector<FileExtent>& out) const;
+  void map(const Inode& inode, std::uint64_t first_page, std::uint64_t pages,
+           std::vector<FileExtent>& out) const;
   // `fresh`, sorted, is on the device now: it becomes part of the file and stops being reserved. Then the
   // size is `size`, or at least `size`.
   void commit(Inode& inode, std::span<const FileExtent> fresh, std::uint64_t size, bool exact_size);
@@ -151,7 +152,8 @@ class FileIndex {
   void erase_run_locked(Shard& shard, Run& run) TW_REQUIRES(shard.mutex);
   // The entry stops being used; answers the run's page when that was its last.
   Page* release_entry_locked(Shard& shard, std::uint64_t key, Entry& entry) TW_REQUIRES(shard.mutex);
-  void add_extents_locked(Shard& shard, Entry& entry, std::span<const FileExtent> fresh) TW_REQUIRES(shard.mutex);
+  void add_extents_locked(Shard& shard, Entry& entry, std::span<const FileExtent> fresh)
+      TW_REQUIRES(shard.mutex);
   void recharge_locked(Shard& shard, std::uint64_t before, std::uint64_t after) TW_REQUIRES(shard.mutex);
   bool reserve_locked(Shard& shard, std::uint64_t words) TW_REQUIRES(shard.mutex);
   void give_back_locked(Shard& shard, std::uint64_t words) TW_REQUIRES(shard.mutex);

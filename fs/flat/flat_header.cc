@@ -90,7 +90,8 @@ Result<FlatHeader> decode_header(std::span<const std::byte, kBlockBytes> block) 
   header.index_crc = get<std::uint32_t>(block, Layout::kIndexCrcAt);
   header.files = get<std::uint64_t>(block, Layout::kFilesAt);
   header.index_bytes = get<std::uint64_t>(block, Layout::kIndexBytesAt);
-  header.index = {get<std::uint64_t>(block, Layout::kIndexAt), get<std::uint64_t>(block, Layout::kIndexAt + 8)};
+  header.index = {get<std::uint64_t>(block, Layout::kIndexAt),
+                  get<std::uint64_t>(block, Layout::kIndexAt + 8)};
   return header;
 }
 

@@ -55,7 +55,8 @@ class IndexWriter {
       const auto part = buffer_.span().subspan(done * kBlockBytes, n * kBlockBytes);
       if (block_ == 0 && extent_ + 1 < extents_.size()) {
         std::memcpy(part.data(), &extents_[extent_ + 1].block, sizeof(std::uint64_t));
-        std::memcpy(part.data() + sizeof(std::uint64_t), &extents_[extent_ + 1].blocks, sizeof(std::uint64_t));
+        std::memcpy(part.data() + sizeof(std::uint64_t), &extents_[extent_ + 1].blocks,
+                    sizeof(std::uint64_t));
       }
       crc_ = crc32c(crc_, part.data(), part.size());
       TW_TRY(device_.write((extent.block + block_) * kBlockBytes, part, IoCause::kMetadata));
@@ -130,7 +131,8 @@ class IndexReader {
 
 }  // namespace
 
-FlatStore::FlatStore(BlockDevice& device, WritebackEngine& engine, MemoryBudget& budget, const FlatStoreOptions& options)
+FlatStore::FlatStore(BlockDevice& device, WritebackEngine& engine, MemoryBudget& budget,
+                     const FlatStoreOptions& options)
     : device_(device),
       engine_(engine),
       budget_(budget),
@@ -139,8 +141,8 @@ FlatStore::FlatStore(BlockDevice& device, WritebackEngine& engine, MemoryBudget&
       allocator_(kFirstDataBlock, device_blocks_),
       sink_(engine) {}
 
-Result<std::unique_ptr<FlatStore>> FlatStore::make(BlockDevice& device, WritebackEngine& engine, MemoryBudget& budget,
-                                                   const FlatStoreOptions& options) {
+Result<std::unique_ptr<FlatStore>> FlatStore::make(BlockDevice& device, WritebackEngine& engine,
+                                                   MemoryBudget& budget, const FlatStoreOptions& options) {
   if (options.device_bytes > device.size_bytes()) TW_TRY(device.grow(options.device_bytes));
   const std::uint64_t blocks = device.size_bytes() / kBlockBytes;
   if (blocks <= kFirstDataBlock || options.owners == 0) return TW_FAIL(kInvalidArgument);
@@ -148,10 +150,12 @@ Result<std::unique_ptr<FlatStore>> FlatStore::make(BlockDevice& device, Writebac
   TW_ASSERT(kBlockBytes % device.block_bytes() == 0, "the device has larger blocks than the store");
 
   std::unique_ptr<FlatStore> store(new FlatStore(device, engine, budget, options));
-  auto arena = PageArena::make(budget, {.max_bytes = options.memory_limit_bytes, .huge_pages = options.huge_pages});
+  auto arena =
+      PageArena::make(budget, {.max_bytes = options.memory_limit_bytes, .huge_pages = options.huge_pages});
   if (!arena) return Unexpected(arena.error());
   store->arena_ = std::move(arena).value();
-  store->pages_ = std::make_unique<PageCache>(*store->arena_, store->sink_, PageCacheOptions{.reclaim = options.reclaim});
+  store->pages_ =
+      std::make_unique<PageCache>(*store->arena_, store->sink_, PageCacheOptions{.reclaim = options.reclaim});
   store->inodes_ = std::make_unique<InodeCache>(
       *store->pages_, static_cast<InodeSource&>(*store),
       InodeCacheOptions{.memory_limit_bytes = options.memory_limit_bytes, .reclaim = options.reclaim});
@@ -165,8 +169,8 @@ Result<std::unique_ptr<FlatStore>> FlatStore::make(BlockDevice& device, Writebac
   return store;
 }
 
-Result<std::unique_ptr<FlatStore>> FlatStore::format(BlockDevice& device, WritebackEngine& engine, MemoryBudget& budget,
-                                                     const FlatStoreOptions& options) {
+Result<std::unique_ptr<FlatStore>> FlatStore::format(BlockDevice& device, WritebackEngine& engine,
+                                                     MemoryBudget& budget, const FlatStoreOptions& options) {
   const auto content = probe_device(device);
   // A damaged header of ours is ours all the same.
   if (!content && content.error().code != Reason::kCorrupt) return Unexpected(content.error());
@@ -183,8 +187,8 @@ Result<std::unique_ptr<FlatStore>> FlatStore::format(BlockDevice& device, Writeb
   return store;
 }
 
-Result<std::unique_ptr<FlatStore>> FlatStore::mount(BlockDevice& device, WritebackEngine& engine, MemoryBudget& budget,
-                                                    const FlatStoreOptions& options) {
+Result<std::unique_ptr<FlatStore>> FlatStore::mount(BlockDevice& device, WritebackEngine& engine,
+                                                    MemoryBudget& budget, const FlatStoreOptions& options) {
   if (!device.keeps_data()) return TW_FAIL(kUnsupported);
   const auto content = probe_device(device);
   if (!content) return Unexpected(content.error());
@@ -219,7 +223,9 @@ Result<void> FlatStore::load_index(const FlatHeader& header) {
     if (!size) return Unexpected(size.error());
     const auto count = next();
     if (!count) return Unexpected(count.error());
-    if (*size > FileIndex::kMaxFileBytes || *count > header.index_bytes / sizeof(FileExtent)) return TW_FAIL(kCorrupt);
+    if (*size > FileIndex::kMaxFileBytes || *count > header.index_bytes / sizeof(FileExtent)) {
+      return TW_FAIL(kCorrupt);
+    }
     extents.clear();
     std::uint64_t end = 0;
     for (std::uint64_t i = 0; i < *count; ++i) {
@@ -243,7 +249,9 @@ Result<void> FlatStore::load_index(const FlatHeader& header) {
       return restored;
     }
   }
-  if (words * sizeof(std::uint64_t) != header.index_bytes || stream.crc() != header.index_crc) return TW_FAIL(kCorrupt);
+  if (words * sizeof(std::uint64_t) != header.index_bytes || stream.crc() != header.index_crc) {
+    return TW_FAIL(kCorrupt);
+  }
   return {};
 }
 

@@ -46,7 +46,8 @@ Result<std::uint64_t> FlatStore::stat(FileKey key) {
   return (*inode)->size();
 }
 
-Result<std::uint64_t> FlatStore::write(FlatFile& file, std::uint64_t offset, std::span<const std::byte> data) {
+Result<std::uint64_t> FlatStore::write(FlatFile& file, std::uint64_t offset,
+                                       std::span<const std::byte> data) {
   if (offset > FileIndex::kMaxFileBytes || data.size() > FileIndex::kMaxFileBytes - offset) {
     return TW_FAIL(kFileTooLarge);
   }
@@ -71,8 +72,8 @@ bool FlatStore::settle_space() {
 }
 
 // Some bytes from the start of `data`; at least one, or an error.
-Result<std::uint64_t> FlatStore::write_piece(Inode& inode, std::uint64_t offset, std::span<const std::byte> data,
-                                             Instant now) {
+Result<std::uint64_t> FlatStore::write_piece(Inode& inode, std::uint64_t offset,
+                                             std::span<const std::byte> data, Instant now) {
   const std::uint64_t first_page = offset / kPageBytes;
   const std::uint64_t end_page = (offset + data.size() + kPageBytes - 1) / kPageBytes;
   auto pages = static_cast<std::uint32_t>(
@@ -93,7 +94,8 @@ Result<std::uint64_t> FlatStore::write_piece(Inode& inode, std::uint64_t offset,
   const std::uint64_t piece_end = std::min(offset + data.size(), (first_page + pages) * kPageBytes);
   const auto written = pages_->write(inode, offset, data.first(piece_end - offset), now);
   const std::uint64_t bytes = written ? *written : 0;
-  index_->end_write(inode, reservation, bytes == 0 ? first_page : (offset + bytes + kPageBytes - 1) / kPageBytes);
+  index_->end_write(inode, reservation,
+                    bytes == 0 ? first_page : (offset + bytes + kPageBytes - 1) / kPageBytes);
   return written;
 }
 

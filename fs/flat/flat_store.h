@@ -61,7 +61,9 @@ struct FlatStoreStats {
   DeviceStats device;
   // Device bytes of data per byte the user wrote; 0 when nothing was written.
   double write_amplification() const {
-    return user_write_bytes == 0 ? 0.0 : static_cast<double>(device.write_bytes) / static_cast<double>(user_write_bytes);
+    return user_write_bytes == 0
+               ? 0.0
+               : static_cast<double>(device.write_bytes) / static_cast<double>(user_write_bytes);
   }
 };
 
@@ -85,12 +87,12 @@ class FlatFile {
 class FlatStore final : private WritebackTarget, private InodeSource {
  public:
   // Makes the device an empty store. Errors: kNotEmpty when something else is on it, as probe_device() says.
-  static Result<std::unique_ptr<FlatStore>> format(BlockDevice& device, WritebackEngine& engine, MemoryBudget& budget,
-                                                   const FlatStoreOptions& options);
+  static Result<std::unique_ptr<FlatStore>> format(BlockDevice& device, WritebackEngine& engine,
+                                                   MemoryBudget& budget, const FlatStoreOptions& options);
   // Opens a store that was unmounted. Errors: kNotFound (blank), kNotEmpty, kCorrupt (damaged, or never
   // unmounted), kUnsupported (a null device).
-  static Result<std::unique_ptr<FlatStore>> mount(BlockDevice& device, WritebackEngine& engine, MemoryBudget& budget,
-                                                  const FlatStoreOptions& options);
+  static Result<std::unique_ptr<FlatStore>> mount(BlockDevice& device, WritebackEngine& engine,
+                                                  MemoryBudget& budget, const FlatStoreOptions& options);
   // Writes everything, then the index, and marks the store clean. All files must be closed. An error means
   // that it is still mounted; kBusy: a file is open that was unlinked. A full device has room for the index.
   Result<void> unmount();
@@ -124,16 +126,18 @@ class FlatStore final : private WritebackTarget, private InodeSource {
   void check_invariants() const;
 
  private:
-  FlatStore(BlockDevice& device, WritebackEngine& engine, MemoryBudget& budget, const FlatStoreOptions& options);
-  static Result<std::unique_ptr<FlatStore>> make(BlockDevice& device, WritebackEngine& engine, MemoryBudget& budget,
-                                                 const FlatStoreOptions& options);
+  FlatStore(BlockDevice& device, WritebackEngine& engine, MemoryBudget& budget,
+            const FlatStoreOptions& options);
+  static Result<std::unique_ptr<FlatStore>> make(BlockDevice& device, WritebackEngine& engine,
+                                                 MemoryBudget& budget, const FlatStoreOptions& options);
   Result<void> load_index(const FlatHeader& header);
   Result<void> save_index(FlatHeader& header, std::vector<BlockExtent>& extents);
   void abandon();
   std::uint16_t context_id(FileKey key) const { return context_ids_[key.thread() % context_ids_.size()]; }
   FlatFile open_held(InodeHold inode) const;
   bool settle_space();
-  Result<std::uint64_t> write_piece(Inode& inode, std::uint64_t offset, std::span<const std::byte> data, Instant now);
+  Result<std::uint64_t> write_piece(Inode& inode, std::uint64_t offset, std::span<const std::byte> data,
+                                    Instant now);
 
   // WritebackTarget
   WriteEstimate estimate(const DirtyObject& object) const override;

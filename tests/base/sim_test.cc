@@ -21,7 +21,8 @@ LockClass test_locks{"sim-test", LockRank::kNone};
 LockClass other_locks{"sim-test-other", LockRank::kNone};
 
 // Explores the broken variant, replays its failure by the printed text, and explores the guarded one.
-void expect_found(sim::Failure kind, const std::function<void(bool guarded)>& body, sim::Options options = {}) {
+void expect_found(sim::Failure kind, const std::function<void(bool guarded)>& body,
+                  sim::Options options = {}) {
   options.schedules = 1'000;
   const sim::Outcome broken = sim::explore(options, [&] { body(false); });
   ASSERT_TRUE(broken.failed) << "not found in " << broken.runs << " schedules";
@@ -227,7 +228,8 @@ TEST(SimulatorFinds, UseAfterFreeOnRemoval) {
       const std::uint32_t generation = element->generation.load(std::memory_order_relaxed);
       ++element->holds;
       mutex.unlock();
-      SIM_CHECK(element->generation.load(std::memory_order_relaxed) == generation);  // no other thread has freed it
+      SIM_CHECK(element->generation.load(std::memory_order_relaxed) ==
+                generation);  // no other thread has freed it
       mutex.lock();
       --element->holds;
       released.notify_all();

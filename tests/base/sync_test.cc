@@ -296,7 +296,8 @@ TEST(Clock, TheVirtualOneMovesOnlyWhenTold) {
   EXPECT_EQ(clock.now(), Instant{7});
 }
 
-// Each bound holds wherever the thread loses its CPU: one compares with a stretch inside, one with one around.
+// Each bound holds wherever the thread loses its CPU: one compares with a stretch inside, one with one
+// around.
 TEST(Clock, TheCycleCounterRunsAtItsMeasuredRate) {
   const auto now_ns = [] { return static_cast<double>(SteadyClock::instance().now().ns); };
   const double ticks_per_ns = tsc_ticks_per_ns();

@@ -54,8 +54,8 @@ Compiled compile(const std::string& body) {
   const std::string source = join({folder, "/planted.cc"});
   std::ofstream(source) << kClasses << body << "\n";
   const std::string command =
-      join({kCompiler, " -std=c++20 -fsyntax-only -Werror -Wthread-safety -Wthread-safety-beta -I", TW_SOURCE_DIR,
-            " ", source, " 2>&1"});
+      join({kCompiler, " -std=c++20 -fsyntax-only -Werror -Wthread-safety -Wthread-safety-beta -I",
+            TW_SOURCE_DIR, " ", source, " 2>&1"});
   Compiled result;
   if (FILE* const pipe = ::popen(command.c_str(), "r"); pipe != nullptr) {
     std::array<char, 4096> text;
@@ -92,13 +92,15 @@ TEST_F(ThreadSafetyAnalysis, RefusesTwoLocksAgainstTheirRanks) {
 
 TEST_F(ThreadSafetyAnalysis, RefusesAnInversionManyRanksApart) {
   expect_refused("void f() { MutexLock a(stat.mutex); MutexLock b(engine.mutex); }",
-                 "void f() { MutexLock a(engine.mutex); MutexLock b(stat.mutex); }", "must be acquired before");
+                 "void f() { MutexLock a(engine.mutex); MutexLock b(stat.mutex); }",
+                 "must be acquired before");
 }
 
 // clang learns where a lock stands when it first sees it taken in the file; a lock that a file only ever
 // names in REQUIRES is a blind spot (docs/lock-order.md), which the rank stack covers.
 TEST_F(ThreadSafetyAnalysis, RefusesAnInversionThroughAFunctionThatRequiresALock) {
-  const std::string taken_somewhere = "void e() { MutexLock a(list.mutex); } void g() TW_REQUIRES(list.mutex); ";
+  const std::string taken_somewhere =
+      "void e() { MutexLock a(list.mutex); } void g() TW_REQUIRES(list.mutex); ";
   expect_refused(taken_somewhere + "void g() { MutexLock b(engine.mutex); }",
                  taken_somewhere + "void g() { MutexLock b(stat.mutex); }", "must be acquired before");
 }
@@ -115,7 +117,8 @@ TEST_F(ThreadSafetyAnalysis, RefusesALockThatIsNotReleased) {
 
 TEST_F(ThreadSafetyAnalysis, RefusesToWaitWithoutTheLock) {
   expect_refused("void f(CondVar& c) { c.wait(list.mutex); }",
-                 "void f(CondVar& c) { MutexLock a(list.mutex); c.wait(list.mutex); }", "requires holding mutex");
+                 "void f(CondVar& c) { MutexLock a(list.mutex); c.wait(list.mutex); }",
+                 "requires holding mutex");
 }
 
 }  // namespace

@@ -65,7 +65,9 @@ TEST_F(Tracing, NeverShowsATornEventBesideWriters) {
   std::vector<Thread> writers;
   for (std::uint64_t t = 0; t < 2; ++t) {
     writers.emplace_back("writer", [&] {
-      for (std::uint64_t i = 0; !stop.load(std::memory_order_relaxed); ++i) TW_TRACE(test_event, i, i + 1, i + 2);
+      for (std::uint64_t i = 0; !stop.load(std::memory_order_relaxed); ++i) {
+        TW_TRACE(test_event, i, i + 1, i + 2);
+      }
     });
   }
   std::size_t seen = 0;
@@ -116,8 +118,10 @@ TEST_F(LogFile, HasSeverityWhoTextAndReason) {
   log_error("flat:image", "writeback failed", Error{Reason::kIo, 81, 5});
   EXPECT_EQ(text().find("not this"), std::string::npos);
   EXPECT_NE(text().find("[warning] vda: slow"), std::string::npos) << text();
-  EXPECT_NE(text().find("[error] flat:image: writeback failed: the device reported an error (kIo, line 81, detail 5)"),
-            std::string::npos)
+  EXPECT_NE(
+      text().find(
+          "[error] flat:image: writeback failed: the device reported an error (kIo, line 81, detail 5)"),
+      std::string::npos)
       << text();
   EXPECT_FALSE(log_enabled(LogLevel::kInfo));
 }

@@ -84,7 +84,8 @@ Table common_nonsense() {
   table.push_back({"-l", {"-l", ""}});
   table.push_back({"-F", {"-F", "-L", "2"}});
   table.push_back({"-F", {"-F", "-s", "0"}});
-  add(table, "--phases", {"", "x", "create,", "stat", "stat,create", "create,create", "create,unlink,read", ",create"});
+  add(table, "--phases",
+      {"", "x", "create,", "stat", "stat,create", "create,create", "create,unlink,read", ",create"});
   add(table, "--seed", {"", "x", "-1", "9223372036854775808"});
   add(table, "--size", {"", "x", "0", "4k", "2P", "-1"});
   add(table, "--ram", {"", "x", "0", "4k", "2P", "-1"});
@@ -159,8 +160,11 @@ TEST(Subcommands, WhatIsNotThereYetSaysSo) {
 }
 
 TEST(Subcommands, HelpAndVersionAreTexts) {
-  for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"--help"}, {"fsmark", "--help"}, {"compare", "--help"}, {"compare", "-h"}, {"--version"}}) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"--help"},
+                                                {"fsmark", "--help"},
+                                                {"compare", "--help"},
+                                                {"compare", "-h"},
+                                                {"--version"}}) {
     const ParseResult parsed = parse_arguments(subcommand_specs(), "1.2.3", words);
     EXPECT_EQ(parsed.kind, ParseResult::Kind::kText) << words.back();
     EXPECT_FALSE(parsed.text.empty());
@@ -189,7 +193,8 @@ TEST(FsmarkOptions, DefaultsAreThoseOfTheOriginal) {
 }
 
 TEST(FsmarkOptions, TheSeedsCommandLineIsUnderstood) {
-  std::vector<std::string> words = {"fsmark", "-D", "10000", "-S0", "-n", "10000", "-s", "4096", "-L", "120", "-t", "16"};
+  std::vector<std::string> words = {"fsmark", "-D",   "10000", "-S0", "-n", "10000",
+                                    "-s",     "4096", "-L",    "120", "-t", "16"};
   for (int i = 0; i < 8; ++i) {
     words.emplace_back("-d");
     words.push_back("/" + std::to_string(i));
@@ -209,8 +214,10 @@ TEST(FsmarkOptions, LoopsAndKeepingFollowTheOriginal) {
   EXPECT_EQ(read({"fsmark", "-L", "0"}).fsmark.workload.loops, 1U);
   EXPECT_TRUE(read({"fsmark", "-F"}).fsmark.workload.keep);
   EXPECT_TRUE(read({"fsmark", "-k"}).fsmark.workload.keep);
-  EXPECT_EQ(read({"fsmark", "-d", "/a", "-d", "/b", "-d", "/c"}).fsmark.workload.threads, 3U) << "raised to -d";
-  EXPECT_EQ(read({"fsmark", "-n", "5", "-n", "6"}).fsmark.workload.files_per_thread, 6U) << "the last one counts";
+  EXPECT_EQ(read({"fsmark", "-d", "/a", "-d", "/b", "-d", "/c"}).fsmark.workload.threads, 3U)
+      << "raised to -d";
+  EXPECT_EQ(read({"fsmark", "-n", "5", "-n", "6"}).fsmark.workload.files_per_thread, 6U)
+      << "the last one counts";
   EXPECT_EQ(read({"fsmark", "-s", "3G"}).fsmark.workload.file_bytes, 3ULL << 30);
 }
 

@@ -6,10 +6,21 @@ namespace tidewheel::bench {
 namespace {
 
 TEST(ShortNumber, HasThreeDigits) {
-  const std::pair<double, const char*> table[] = {{0, "0"},          {0.4567, "0.46"},      {7, "7"},          {9.99, "9.99"},
-                                                  {36.42, "36.4"},   {120.4, "120"},        {999.4, "999"},    {999.6, "1.00k"},
-                                                  {36'420, "36.4k"}, {120'000, "120k"},     {999'400, "999k"}, {999'600, "1.00M"},
-                                                  {1'254'000, "1.25M"}, {99'960'000, "100M"}, {2e9, "2.00G"}};
+  const std::pair<double, const char*> table[] = {{0, "0"},
+                                                  {0.4567, "0.46"},
+                                                  {7, "7"},
+                                                  {9.99, "9.99"},
+                                                  {36.42, "36.4"},
+                                                  {120.4, "120"},
+                                                  {999.4, "999"},
+                                                  {999.6, "1.00k"},
+                                                  {36'420, "36.4k"},
+                                                  {120'000, "120k"},
+                                                  {999'400, "999k"},
+                                                  {999'600, "1.00M"},
+                                                  {1'254'000, "1.25M"},
+                                                  {99'960'000, "100M"},
+                                                  {2e9, "2.00G"}};
   for (const auto& [value, text] : table) EXPECT_EQ(short_number(value), text) << value;
 }
 
@@ -28,25 +39,41 @@ RunFigures figures(const char* design, std::uint32_t threads, double rate, bool 
   run.design = design;
   run.threads = threads;
   run.files_per_s = rate;
-  run.below_background = RunFigures::Point{.files_per_s = 2 * rate, .write_iops = 0, .write_mb_per_s = 0, .seconds = 1};
-  if (reached) run.sustained = RunFigures::Point{.files_per_s = rate, .write_iops = 37'000, .write_mb_per_s = 210, .seconds = 1};
+  run.below_background =
+      RunFigures::Point{.files_per_s = 2 * rate, .write_iops = 0, .write_mb_per_s = 0, .seconds = 1};
+  if (reached) {
+    run.sustained =
+        RunFigures::Point{.files_per_s = rate, .write_iops = 37'000, .write_mb_per_s = 210, .seconds = 1};
+  }
   return run;
 }
 
 TEST(CompareTable, RowsAreLoadPointsAndColumnsAreDesigns) {
-  const std::vector<RunFigures> runs = {figures("single-list", 16, 60'000, true), figures("timer-wheel", 16, 70'000, false),
-                                        figures("single-list", 16, 62'000, true), figures("timer-wheel", 16, 71'000, true)};
+  const std::vector<RunFigures> runs = {
+      figures("single-list", 16, 60'000, true), figures("timer-wheel", 16, 70'000, false),
+      figures("single-list", 16, 62'000, true), figures("timer-wheel", 16, 71'000, true)};
   const std::string text = compare_table(runs, {"single-list", "timer-wheel"}, {16});
-  EXPECT_NE(text.find("16 threads                          single-list           timer-wheel\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("below background *                 122k · 0 · 0          141k · 0 · 0\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("below foreground *                  not reached           not reached\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("sustained *                 61.0k · 37.0k · 210   71.0k · 37.0k · 210\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("  low–high, files/s                 60.0k–62.0k  71.0k–71.0k (1 of 2)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("16 threads                          single-list           timer-wheel\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("below background *                 122k · 0 · 0          141k · 0 · 0\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("below foreground *                  not reached           not reached\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("sustained *                 61.0k · 37.0k · 210   71.0k · 37.0k · 210\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("  low–high, files/s                 60.0k–62.0k  71.0k–71.0k (1 of 2)\n"),
+            std::string::npos)
+      << text;
 }
 
 TEST(Summary, IsOfEachDesignAndThreadCountThatRan) {
-  const std::vector<RunFigures> runs = {figures("a", 1, 10, true), figures("a", 1, 30, true), figures("a", 1, 20, true),
-                                        figures("a", 4, 7, true), figures("b", 4, 8, true)};
+  const std::vector<RunFigures> runs = {figures("a", 1, 10, true), figures("a", 1, 30, true),
+                                        figures("a", 1, 20, true), figures("a", 4, 7, true),
+                                        figures("b", 4, 8, true)};
   const auto rows = summarize(runs, {"a", "b"}, {1, 4});
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[0].design, "a");

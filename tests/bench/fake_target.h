@@ -38,7 +38,9 @@ class FakeTarget final : public WorkloadTarget {
     subdirectories_made = subdirectories;
     return {};
   }
-  std::unique_ptr<TargetThread> make_thread(std::uint32_t) override { return std::make_unique<Access>(*this); }
+  std::unique_ptr<TargetThread> make_thread(std::uint32_t) override {
+    return std::make_unique<Access>(*this);
+  }
   Result<void> sync() override { return note("sync", ""); }
   Result<bool> remount() override {
     (void)note("remount", "");
@@ -104,7 +106,9 @@ class FakeTarget final : public WorkloadTarget {
       TW_TRY(target_.note("read", std::to_string(into.size())));
       MutexLock hold(target_.lock_);
       std::string content = target_.files_[target_.open_.at(handle)];
-      if (const auto flip = target_.plan_.flip_byte_on_read; flip && *flip < content.size()) content[*flip] ^= 1;
+      if (const auto flip = target_.plan_.flip_byte_on_read; flip && *flip < content.size()) {
+        content[*flip] ^= 1;
+      }
       if (offset >= content.size()) return std::uint64_t{0};
       const std::uint64_t n = std::min<std::uint64_t>(into.size(), content.size() - offset);
       std::memcpy(into.data(), content.data() + offset, n);
@@ -139,7 +143,8 @@ class FakeTarget final : public WorkloadTarget {
    private:
     static std::string key_of(const FileRef& file) {
       if (file.path != nullptr) return std::to_string(file.directory) + ":" + file.path;
-      return "t" + std::to_string(file.thread) + "/l" + std::to_string(file.loop) + "/n" + std::to_string(file.number);
+      return "t" + std::to_string(file.thread) + "/l" + std::to_string(file.loop) + "/n" +
+             std::to_string(file.number);
     }
     FakeTarget& target_;
   };

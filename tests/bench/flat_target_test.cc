@@ -162,7 +162,8 @@ TEST_F(ImageTest, WhatIsNotOursIsRefusedAndNotTouched) {
   std::ofstream(path) << std::string(8 << 20, 'x');
   auto made = make_flat_target(on_image(path));
   ASSERT_TRUE(std::holds_alternative<std::string>(made));
-  EXPECT_EQ(std::get<std::string>(made).rfind("--image " + path + ": ", 0), 0U) << std::get<std::string>(made);
+  EXPECT_EQ(std::get<std::string>(made).rfind("--image " + path + ": ", 0), 0U)
+      << std::get<std::string>(made);
   std::ifstream in(path);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), std::string(8 << 20, 'x'));
 }
@@ -173,7 +174,8 @@ TEST_F(ImageTest, ADirectoryOrAMissingPathIsOneLine) {
     o.device.image_bytes = 16ULL << 20;
     auto made = make_flat_target(o);
     ASSERT_TRUE(std::holds_alternative<std::string>(made)) << path;
-    EXPECT_EQ(std::get<std::string>(made).rfind("--image " + path + ": ", 0), 0U) << std::get<std::string>(made);
+    EXPECT_EQ(std::get<std::string>(made).rfind("--image " + path + ": ", 0), 0U)
+        << std::get<std::string>(made);
   }
 }
 

@@ -16,17 +16,19 @@ FsmarkOptions options_for(std::vector<std::string> command) {
 TEST(FsmarkText, HeaderHasTheLinesOfTheOriginalAndOneMore) {
   FsmarkOptions options = options_for({"fs_mark", "-d", "/a", "-n", "10", "-s", "100"});
   options.workload.file_bytes = 100;
-  EXPECT_EQ(fsmark_header(options, "Mon Nov 30 15:18:03 2026", "flat on RAM"),
-            "\n#  fs_mark  -d  /a  -n  10  -s  100 \n"
-            "#\tVersion 3.3, 1 thread(s) starting at Mon Nov 30 15:18:03 2026\n"
-            "#\tSync method: INBAND FSYNC: fsync() per file in write loop.\n"
-            "#\tDirectories:  no subdirectories used\n"
-            "#\tFile names: 40 bytes long, (16 initial bytes of time stamp with 24 random bytes at end of name)\n"
-            "#\tFiles info: size 100 bytes, written with an IO size of 16384 bytes per write\n"
-            "#\tApp overhead is time in microseconds spent in the test not doing file writing related system calls.\n"
-            "#\tTarget: flat on RAM\n"
-            "\n"
-            "FSUse%        Count         Size    Files/sec     App Overhead\n");
+  EXPECT_EQ(
+      fsmark_header(options, "Mon Nov 30 15:18:03 2026", "flat on RAM"),
+      "\n#  fs_mark  -d  /a  -n  10  -s  100 \n"
+      "#\tVersion 3.3, 1 thread(s) starting at Mon Nov 30 15:18:03 2026\n"
+      "#\tSync method: INBAND FSYNC: fsync() per file in write loop.\n"
+      "#\tDirectories:  no subdirectories used\n"
+      "#\tFile names: 40 bytes long, (16 initial bytes of time stamp with 24 random bytes at end of name)\n"
+      "#\tFiles info: size 100 bytes, written with an IO size of 16384 bytes per write\n"
+      "#\tApp overhead is time in microseconds spent in the test not doing file writing related system "
+      "calls.\n"
+      "#\tTarget: flat on RAM\n"
+      "\n"
+      "FSUse%        Count         Size    Files/sec     App Overhead\n");
 }
 
 TEST(FsmarkText, VerboseHeaderHasSixMoreColumns) {
@@ -34,24 +36,29 @@ TEST(FsmarkText, VerboseHeaderHasSixMoreColumns) {
   options.workload.verbose = true;
   const std::string text = fsmark_header(options, "now", "t");
   EXPECT_NE(text.find("#\tAll system call times are reported in microseconds.\n"), std::string::npos);
-  EXPECT_EQ(text.substr(text.find("FSUse%")),
-            "FSUse%        Count         Size    Files/sec     App Overhead        CREAT (Min/Avg/Max)        WRITE "
-            "(Min/Avg/Max)        FSYNC (Min/Avg/Max)         SYNC (Min/Avg/Max)        CLOSE (Min/Avg/Max)       "
-            "UNLINK (Min/Avg/Max)\n");
+  EXPECT_EQ(
+      text.substr(text.find("FSUse%")),
+      "FSUse%        Count         Size    Files/sec     App Overhead        CREAT (Min/Avg/Max)        "
+      "WRITE "
+      "(Min/Avg/Max)        FSYNC (Min/Avg/Max)         SYNC (Min/Avg/Max)        CLOSE (Min/Avg/Max)       "
+      "UNLINK (Min/Avg/Max)\n");
 }
 
 TEST(FsmarkText, SubdirectoriesAreNamedAsTheOriginalDoes) {
   FsmarkOptions options = options_for({"fs_mark"});
   options.workload.subdirectories = 4;
-  EXPECT_NE(fsmark_header(options, "now", "t")
-                .find("#\tDirectories:  Time based hash between directories across 4 subdirectories with 180 seconds "
-                      "per subdirectory.\n"),
-            std::string::npos);
+  EXPECT_NE(
+      fsmark_header(options, "now", "t")
+          .find(
+              "#\tDirectories:  Time based hash between directories across 4 subdirectories with 180 seconds "
+              "per subdirectory.\n"),
+      std::string::npos);
   options.workload.files_per_subdirectory = 3;
-  EXPECT_NE(fsmark_header(options, "now", "t")
-                .find("#\tDirectories:  Round Robin between directories across 4 subdirectories with 3 files per "
-                      "subdirectory.\n"),
-            std::string::npos);
+  EXPECT_NE(
+      fsmark_header(options, "now", "t")
+          .find("#\tDirectories:  Round Robin between directories across 4 subdirectories with 3 files per "
+                "subdirectory.\n"),
+      std::string::npos);
 }
 
 TEST(FsmarkText, EachSyncMethodHasItsLine) {
@@ -60,7 +67,8 @@ TEST(FsmarkText, EachSyncMethodHasItsLine) {
       "INBAND FSYNC: fsync() per file in write loop.",
       "SYSTEM SYNC/SINGLE FSYNC: Issue sync() after main write loop and 1 file fsync() per subdirectory.",
       "POST REVERSE: Reopen and fsync() each file in reverse order after main write loop.",
-      "SYNC POST REVERSE: Issue sync() and then reopen and fsync() each file in reverse order after main write loop.",
+      "SYNC POST REVERSE: Issue sync() and then reopen and fsync() each file in reverse order after main "
+      "write loop.",
       "POST: Reopen and fsync() each file in order after main write loop.",
       "SYNC POST: Issue sync() and then reopen and fsync() each file in order after main write loop."};
   for (std::uint32_t method = 0; method <= 6; ++method) {
@@ -80,12 +88,16 @@ TEST(FsmarkText, RowHasTheWidthsOfTheOriginal) {
   loop.seconds = 1000 / 51234.5;
   loop.app_overhead_us = 123456;
   loop.used_percent = 2;
-  EXPECT_EQ(fsmark_row(workload, loop, 20000), "     2        20000         4096      51234.5           123456\n");
-  workload.verbose = true;
-  loop.calls[static_cast<std::size_t>(Call::kCreate)] = {.count = 2, .total_ns = 18'000, .min_ns = 7'000, .max_ns = 17'000};
   EXPECT_EQ(fsmark_row(workload, loop, 20000),
-            "     2        20000         4096      51234.5           123456        7        9       17        0        0"
-            "        0        0        0        0        0        0        0        0        0        0        0        0"
+            "     2        20000         4096      51234.5           123456\n");
+  workload.verbose = true;
+  loop.calls[static_cast<std::size_t>(Call::kCreate)] = {
+      .count = 2, .total_ns = 18'000, .min_ns = 7'000, .max_ns = 17'000};
+  EXPECT_EQ(fsmark_row(workload, loop, 20000),
+            "     2        20000         4096      51234.5           123456        7        9       17       "
+            " 0        0"
+            "        0        0        0        0        0        0        0        0        0        0      "
+            "  0        0"
             "        0\n");
 }
 

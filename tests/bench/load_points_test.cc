@@ -9,7 +9,8 @@ namespace {
 
 constexpr Instant at_ms(std::int64_t ms) { return Instant{ms * 1'000'000}; }
 
-LoadSample sample(std::int64_t ms, std::uint64_t files, std::uint64_t ios, std::uint64_t bytes, bool counted = true) {
+LoadSample sample(std::int64_t ms, std::uint64_t files, std::uint64_t ios, std::uint64_t bytes,
+                  bool counted = true) {
   return {.at = at_ms(ms), .files = files, .write_ios = ios, .write_bytes = bytes, .counted = counted};
 }
 
@@ -41,7 +42,8 @@ TEST(LoadPoints, ASampleIsCutWhereABoundaryIsPassed) {
 
 TEST(LoadPoints, WritingThatWasGoingOnGoesOnUntilTheThreshold) {
   // 100 I/Os a second (what is old is written), then many more.
-  const LoadSample samples[] = {sample(0, 0, 0, 0, false), sample(50, 100, 5, 5'000), sample(100, 200, 55, 1'000'000)};
+  const LoadSample samples[] = {sample(0, 0, 0, 0, false), sample(50, 100, 5, 5'000),
+                                sample(100, 200, 55, 1'000'000)};
   const LoadPoints points = cut_load_points(samples, at_ms(80), std::nullopt);
   ASSERT_TRUE(points.below_background && points.below_foreground);
   EXPECT_NEAR(points.below_background->write_iops, 100, 1e-6);
@@ -71,8 +73,10 @@ TEST(LoadPoints, APointThatLastedNoTimeWasNotReached) {
   EXPECT_TRUE(points.below_background);
   EXPECT_FALSE(points.below_foreground);
   EXPECT_TRUE(points.sustained);
-  EXPECT_FALSE(cut_load_points(samples, at_ms(50), std::nullopt).below_foreground) << "a boundary at the very end";
-  EXPECT_FALSE(cut_load_points(samples, at_ms(0), std::nullopt).below_background) << "a boundary at the very start";
+  EXPECT_FALSE(cut_load_points(samples, at_ms(50), std::nullopt).below_foreground)
+      << "a boundary at the very end";
+  EXPECT_FALSE(cut_load_points(samples, at_ms(0), std::nullopt).below_background)
+      << "a boundary at the very start";
 }
 
 TEST(LoadPoints, ThrottledBeforeBackgroundCountsAsSustained) {
@@ -85,8 +89,8 @@ TEST(LoadPoints, ThrottledBeforeBackgroundCountsAsSustained) {
 }
 
 TEST(LoadPoints, WhatLiesBetweenLoopsIsNotCounted) {
-  const LoadSample samples[] = {sample(0, 0, 0, 0, false), sample(50, 100, 0, 0), sample(90, 100, 7, 0, false),
-                                sample(100, 150, 7, 0)};
+  const LoadSample samples[] = {sample(0, 0, 0, 0, false), sample(50, 100, 0, 0),
+                                sample(90, 100, 7, 0, false), sample(100, 150, 7, 0)};
   const LoadPoints points = cut_load_points(samples, std::nullopt, std::nullopt);
   ASSERT_TRUE(points.below_background);
   EXPECT_EQ(points.below_background->files, 150U);

@@ -18,8 +18,27 @@ TEST(ParseSize, TakesPowersOf1024) {
 }
 
 TEST(ParseSize, RefusesWhatIsNotWhollyASize) {
-  for (const char* text : {"", " ", "k", "4kx", "4 k", " 4k", "4k ", "-1", "+1", "1e3", "0x10", "4.5M", "4kk", "1KiB",
-                           "9223372036854775808", "8192P", "99999999999999999999", "4\n", "NaN", "inf", "٤"}) {
+  for (const char* text : {"",
+                           " ",
+                           "k",
+                           "4kx",
+                           "4 k",
+                           " 4k",
+                           "4k ",
+                           "-1",
+                           "+1",
+                           "1e3",
+                           "0x10",
+                           "4.5M",
+                           "4kk",
+                           "1KiB",
+                           "9223372036854775808",
+                           "8192P",
+                           "99999999999999999999",
+                           "4\n",
+                           "NaN",
+                           "inf",
+                           "٤"}) {
     EXPECT_FALSE(parse_size(text)) << "'" << text << "'";
   }
 }

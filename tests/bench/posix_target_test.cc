@@ -77,8 +77,11 @@ TEST_F(PosixTargetTest, AFileChangedOnDiskIsFound) {
   file.close();
   auto access = std::get<0>(made)->make_thread(0);
   const std::string name = files.front().filename().string();
-  const FileRef ref{.thread = 0, .loop = 0, .number = 0,
-                    .directory = files.front().parent_path().filename() == "a" ? 0U : 1U, .path = name.c_str()};
+  const FileRef ref{.thread = 0,
+                    .loop = 0,
+                    .number = 0,
+                    .directory = files.front().parent_path().filename() == "a" ? 0U : 1U,
+                    .path = name.c_str()};
   const auto handle = access->open(ref);
   ASSERT_TRUE(handle);
   std::vector<std::byte> content(10'000);
@@ -95,7 +98,9 @@ TEST_F(PosixTargetTest, WithoutKeepingOnlyDirectoriesStay) {
   const RunResult result = run(o);
   ASSERT_TRUE(result.errors.empty()) << result.errors.front();
   EXPECT_TRUE(files_below(root_).empty());
-  for (const char* name : {"/a/00", "/a/01", "/a/02", "/b/00"}) EXPECT_TRUE(stdfs::is_directory(root_ + name)) << name;
+  for (const char* name : {"/a/00", "/a/01", "/a/02", "/b/00"}) {
+    EXPECT_TRUE(stdfs::is_directory(root_ + name)) << name;
+  }
 }
 
 TEST_F(PosixTargetTest, PhasesAllWork) {

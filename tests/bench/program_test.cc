@@ -54,7 +54,8 @@ class ProgramTest : public testing::Test {
     std::fflush(nullptr);  // or the child writes it once more
     const pid_t child = fork();
     if (child != 0) return child;
-    if (chdir(root_.c_str()) != 0 || freopen("stdout", "w", stdout) == nullptr || freopen("stderr", "w", stderr) == nullptr) {
+    if (chdir(root_.c_str()) != 0 || freopen("stdout", "w", stdout) == nullptr ||
+        freopen("stderr", "w", stderr) == nullptr) {
       _exit(99);
     }
     if (before) before();
@@ -91,19 +92,55 @@ void expect_keys(const nlohmann::json& json, const std::vector<const char*>& key
 
 void expect_fsmark_schema(const nlohmann::json& json) {
   EXPECT_EQ(json.at("schema"), "tidewheel.fsmark/1");
-  expect_keys(json, {"version", "machine", "command", "seed", "started", "design", "target", "threads", "round", "files",
-                     "size", "wall_s", "user_s", "sys_s", "machine_cpu_s", "other_cpu_s", "steal_s", "final_sync_s",
-                     "files_per_s", "sum_of_threads_per_s", "loops", "phases", "memory", "load_points", "latency_ns",
-                     "locks", "dirty_list", "writeback", "throttle", "device", "write_amplification", "log", "ail",
-                     "buffers", "transactions", "errors"});
+  expect_keys(json, {"version",
+                     "machine",
+                     "command",
+                     "seed",
+                     "started",
+                     "design",
+                     "target",
+                     "threads",
+                     "round",
+                     "files",
+                     "size",
+                     "wall_s",
+                     "user_s",
+                     "sys_s",
+                     "machine_cpu_s",
+                     "other_cpu_s",
+                     "steal_s",
+                     "final_sync_s",
+                     "files_per_s",
+                     "sum_of_threads_per_s",
+                     "loops",
+                     "phases",
+                     "memory",
+                     "load_points",
+                     "latency_ns",
+                     "locks",
+                     "dirty_list",
+                     "writeback",
+                     "throttle",
+                     "device",
+                     "write_amplification",
+                     "log",
+                     "ail",
+                     "buffers",
+                     "transactions",
+                     "errors"});
   expect_keys(json.at("machine"), {"cpus", "model", "memory_bytes", "kernel"});
   expect_keys(json.at("memory"), {"limit", "resident_peak", "pages", "inodes", "buffers"});
   expect_keys(json.at("load_points"), {"below_background", "below_foreground", "sustained"});
-  expect_keys(json.at("latency_ns"), {"create", "write", "close", "fsync", "stat", "read", "unlink", "mark_dirty", "throttle_pause"});
+  expect_keys(json.at("latency_ns"), {"create", "write", "close", "fsync", "stat", "read", "unlink",
+                                      "mark_dirty", "throttle_pause"});
   expect_keys(json.at("latency_ns").at("create"), {"count", "p50", "p90", "p99", "p999", "max"});
   for (const auto& loop : json.at("loops")) expect_keys(loop, {"files", "files_per_s"});
-  for (const auto& phase : json.at("phases")) expect_keys(phase, {"name", "ops", "ops_per_s", "cpu_us_per_op"});
-  for (const char* none : {"log", "ail", "buffers", "transactions"}) EXPECT_TRUE(json.at(none).is_null()) << none;
+  for (const auto& phase : json.at("phases")) {
+    expect_keys(phase, {"name", "ops", "ops_per_s", "cpu_us_per_op"});
+  }
+  for (const char* none : {"log", "ail", "buffers", "transactions"}) {
+    EXPECT_TRUE(json.at(none).is_null()) << none;
+  }
 }
 
 TEST_F(ProgramTest, UsageErrorsAreOneLineAndStatus2) {
@@ -124,9 +161,12 @@ TEST_F(ProgramTest, HelpAndVersionGoToStandardOutput) {
   EXPECT_EQ(run({"--version"}), 0);
   EXPECT_EQ(out().rfind("tidewheel ", 0), 0U);
   EXPECT_EQ(run({"fsmark", "--help"}), 0);
-  for (const char* option : {"-d", "-t", "-n", "-s", "-w", "-L", "-D", "-N", "-S", "-k", "-F", "-p", "-r", "-l", "-v",
-                             "--phases", "--verify", "--zero", "--seed", "--flat", "--posix", "--image", "--ram",
-                             "--null", "--design", "--memory", "--background", "--dirty", "--json", "--interval-csv"}) {
+  for (const char* option :
+       {"-d",       "-t",       "-n",           "-s",       "-w",       "-L",
+        "-D",       "-N",       "-S",           "-k",       "-F",       "-p",
+        "-r",       "-l",       "-v",           "--phases", "--verify", "--zero",
+        "--seed",   "--flat",   "--posix",      "--image",  "--ram",    "--null",
+        "--design", "--memory", "--background", "--dirty",  "--json",   "--interval-csv"}) {
     EXPECT_NE(out().find(option), std::string::npos) << option;
   }
   EXPECT_EQ(err(), "");
@@ -160,7 +200,8 @@ TEST_F(ProgramTest, TheLogIsAppendedWithTheSameText) {
   EXPECT_EQ(read_file(root_ + "/log"), first);
   ASSERT_EQ(run({"fsmark", "--posix", "-d", "d", "-n", "5", "-l", "log"}), 0);
   EXPECT_EQ(read_file(root_ + "/log"), first + out());
-  EXPECT_NE(first.find("FSUse%        Count         Size    Files/sec     App Overhead\n"), std::string::npos);
+  EXPECT_NE(first.find("FSUse%        Count         Size    Files/sec     App Overhead\n"),
+            std::string::npos);
   EXPECT_NE(first.find("\nAverage Files/sec: "), std::string::npos);
 }
 
@@ -170,7 +211,8 @@ TEST_F(ProgramTest, IntervalCsvHasItsHeaderAndWholeRows) {
   std::string line;
   ASSERT_TRUE(std::getline(lines, line));
   EXPECT_EQ(line,
-            "time_s,files,files_per_s,dirty_bytes,writeback_bytes,write_iops,write_mb_per_s,log_bytes,throttled_threads,"
+            "time_s,files,files_per_s,dirty_bytes,writeback_bytes,write_iops,write_mb_per_s,log_bytes,"
+            "throttled_threads,"
             "oldest_dirty_age_ms");
   int rows = 0;
   std::string last;
@@ -184,12 +226,17 @@ TEST_F(ProgramTest, IntervalCsvHasItsHeaderAndWholeRows) {
 }
 
 TEST_F(ProgramTest, CompareSetsDesignsSideBySide) {
-  ASSERT_EQ(run({"compare", "--ram", "64M", "--memory", "64M", "--background", "4M", "--dirty", "8M", "--threads", "1,2",
-                 "--rounds", "2", "-n", "1000", "--device-bandwidth", "64M", "-d", "/0", "--json", "json"}), 0) << err();
+  ASSERT_EQ(
+      run({"compare", "--ram",     "64M", "--memory", "64M", "--background", "4M",   "--dirty",
+           "8M",      "--threads", "1,2", "--rounds", "2",   "-n",           "1000", "--device-bandwidth",
+           "64M",     "-d",        "/0",  "--json",   "json"}),
+      0)
+      << err();
   const auto json = nlohmann::json::parse(read_file(root_ + "/json"), nullptr, false);
   ASSERT_FALSE(json.is_discarded());
   EXPECT_EQ(json.at("schema"), "tidewheel.compare/1");
-  expect_keys(json, {"version", "machine", "command", "seed", "started", "runs", "summary", "device_bandwidth"});
+  expect_keys(json,
+              {"version", "machine", "command", "seed", "started", "runs", "summary", "device_bandwidth"});
   const std::vector<std::string> designs = design_names();
   ASSERT_EQ(json.at("runs").size(), designs.size() * 2 * 2);
   for (const auto& one : json.at("runs")) {
@@ -208,29 +255,34 @@ TEST_F(ProgramTest, CompareSetsDesignsSideBySide) {
     EXPECT_LE(row.at("median"), row.at("high"));
   }
   for (const std::string& design : designs) EXPECT_NE(out().find(design), std::string::npos) << design;
-  for (const char* line : {"below background", "below foreground", "sustained", "contended", "elements per hold"}) {
+  for (const char* line :
+       {"below background", "below foreground", "sustained", "contended", "elements per hold"}) {
     EXPECT_NE(out().find(line), std::string::npos) << line;
   }
 }
 
 TEST_F(ProgramTest, CompareWithJsonOnStandardOutputSaysNothingElse) {
-  ASSERT_EQ(run({"compare", "--ram", "64M", "--memory", "64M", "-t", "1", "--designs", "timer-wheel", "--rounds", "1",
-                 "-n", "100", "--json", "-"}), 0) << err();
+  ASSERT_EQ(run({"compare", "--ram", "64M", "--memory", "64M", "-t", "1", "--designs", "timer-wheel",
+                 "--rounds", "1", "-n", "100", "--json", "-"}),
+            0)
+      << err();
   EXPECT_FALSE(nlohmann::json::parse(out(), nullptr, false).is_discarded()) << out();
   EXPECT_EQ(err(), "");
 }
 
 TEST_F(ProgramTest, AFailedRunFailsTheComparisonWithOneLine) {
-  EXPECT_EQ(run({"compare", "--ram", "1M", "--memory", "64M", "-t", "1", "--designs", "timer-wheel", "--rounds", "1",
-                 "-n", "10000", "--device-bandwidth", "64M", "--json", "-"}), 1);
+  EXPECT_EQ(run({"compare", "--ram", "1M", "--memory", "64M", "-t", "1", "--designs", "timer-wheel",
+                 "--rounds", "1", "-n", "10000", "--device-bandwidth", "64M", "--json", "-"}),
+            1);
   const std::string text = err();
   EXPECT_EQ(text.rfind("tidewheel: round 1 of 1, timer-wheel, 1 thread, failed: ", 0), 0U) << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
 }
 
 TEST_F(ProgramTest, CtrlCOnAnImageLeavesItMountable) {
-  const pid_t child = start({"fsmark", "--image", "image", "--size", "8G", "-n", "1000000", "-L", "1000", "-S", "0", "-s",
-                             "4k", "--device-bandwidth", "16M", "--memory", "64M", "--interval-csv", "csv"});
+  const pid_t child =
+      start({"fsmark", "--image", "image", "--size", "8G", "-n", "1000000", "-L", "1000", "-S", "0", "-s",
+             "4k", "--device-bandwidth", "16M", "--memory", "64M", "--interval-csv", "csv"});
   for (int i = 0; i < 3000 && read_file(root_ + "/csv").size() < 200; ++i) sleep_for(milliseconds(10));
   kill(child, SIGINT);
   EXPECT_EQ(wait(child), 0) << err();
@@ -244,8 +296,8 @@ TEST_F(ProgramTest, CtrlCOnAnImageLeavesItMountable) {
 }
 
 TEST_F(ProgramTest, CtrlCPrintsWhatWasMeasured) {
-  const pid_t child = start({"fsmark", "--posix", "-d", "d", "-n", "1000000", "-L", "1000", "-S", "0", "-s", "0",
-                             "--json", "json"});
+  const pid_t child = start({"fsmark", "--posix", "-d", "d", "-n", "1000000", "-L", "1000", "-S", "0", "-s",
+                             "0", "--json", "json"});
   // Until it has made a file, which it does for hours.
   for (int i = 0; i < 3000 && (!stdfs::exists(root_ + "/d") || stdfs::is_empty(root_ + "/d")); ++i) {
     sleep_for(milliseconds(10));
@@ -257,10 +309,12 @@ TEST_F(ProgramTest, CtrlCPrintsWhatWasMeasured) {
   ASSERT_FALSE(json.is_discarded());
   EXPECT_EQ(json.at("interrupted"), true);
   EXPECT_GT(json.at("files"), 0);
-  EXPECT_EQ(json.at("files"), std::distance(stdfs::directory_iterator(root_ + "/d"), stdfs::directory_iterator{}));
+  EXPECT_EQ(json.at("files"),
+            std::distance(stdfs::directory_iterator(root_ + "/d"), stdfs::directory_iterator{}));
 }
 
-const std::vector<std::string> kSmallRun = {"fsmark", "--ram", "64M", "--memory", "64M", "-n", "5", "-s", "100"};
+const std::vector<std::string> kSmallRun = {"fsmark", "--ram", "64M", "--memory", "64M",
+                                            "-n",     "5",     "-s",  "100"};
 
 std::vector<std::string> operator+(std::vector<std::string> words, const std::vector<std::string>& more) {
   words.insert(words.end(), more.begin(), more.end());
@@ -275,9 +329,11 @@ TEST_F(ProgramTest, ALostReportIsAnError) {
     };
   };
   const auto close_it = [] { close(STDOUT_FILENO); };
-  for (const auto& words : {kSmallRun, {"--help"}, kSmallRun + std::vector<std::string>{"--json", "-"},
-                            {"compare", "--ram", "64M", "--memory", "64M", "-n", "5", "-t", "1", "--rounds", "1",
-                             "--designs", "timer-wheel", "--device-bandwidth", "64M"}}) {
+  for (const auto& words : {kSmallRun,
+                            {"--help"},
+                            kSmallRun + std::vector<std::string>{"--json", "-"},
+                            {"compare", "--ram", "64M", "--memory", "64M", "-n", "5", "-t", "1", "--rounds",
+                             "1", "--designs", "timer-wheel", "--device-bandwidth", "64M"}}) {
     EXPECT_EQ(run(words, onto("/dev/full")), 1) << words.front();
     EXPECT_NE(err().find("standard output: No space left on device\n"), std::string::npos) << err();
     EXPECT_EQ(run(words, close_it), 1) << words.front();
@@ -294,7 +350,9 @@ TEST_F(ProgramTest, AClosedStandardOutputIsNotTheImage) {
 
 TEST_F(ProgramTest, JsonIsReplacedAsAWhole) {
   std::ofstream(root_ + "/json") << "old";
-  EXPECT_EQ(run({"fsmark", "--ram", "1M", "--memory", "64M", "-n", "5", "-s", "4M", "--json", "json", "-l", "/no/log"}), 1);
+  EXPECT_EQ(run({"fsmark", "--ram", "1M", "--memory", "64M", "-n", "5", "-s", "4M", "--json", "json", "-l",
+                 "/no/log"}),
+            1);
   EXPECT_EQ(read_file(root_ + "/json"), "old") << "a run that never began";
   stdfs::create_symlink("json", root_ + "/link");
   EXPECT_EQ(run(kSmallRun + std::vector<std::string>{"--json", "link"}), 0) << err();
@@ -338,9 +396,11 @@ TEST_F(ProgramTest, ThreadsThatTheSystemRefusesAreOneLine) {
 }
 
 TEST_F(ProgramTest, TheDefaultImageIsTakenOnlyWhenItIsFreeAndOurs) {
-  const std::vector<std::string> words = {"fsmark", "--size", "64M", "--memory", "64M", "-n", "5", "-s", "100"};
-  const std::vector<std::string> comparison = {"compare", "--size", "64M", "--memory", "64M", "-n", "5", "-t", "1",
-                                               "--rounds", "1", "--designs", "timer-wheel"};
+  const std::vector<std::string> words = {"fsmark", "--size", "64M", "--memory", "64M",
+                                          "-n",     "5",      "-s",  "100"};
+  const std::vector<std::string> comparison = {"compare", "--size",    "64M",        "--memory", "64M",
+                                               "-n",      "5",         "-t",         "1",        "--rounds",
+                                               "1",       "--designs", "timer-wheel"};
   const std::string image = root_ + "/out/default.img";
   ASSERT_EQ(run(words), 0) << err();
   struct stat before, after;
@@ -363,14 +423,16 @@ TEST_F(ProgramTest, TheDefaultImageIsTakenOnlyWhenItIsFreeAndOurs) {
   const std::string content = read_file(image);
   for (const auto& one : {words, comparison}) {
     EXPECT_EQ(run(one), 1);
-    EXPECT_NE(err().find("out/default.img: what it holds is neither nothing nor a flat store"), std::string::npos) << err();
+    EXPECT_NE(err().find("out/default.img: what it holds is neither nothing nor a flat store"),
+              std::string::npos)
+        << err();
     EXPECT_EQ(read_file(image), content);
   }
 }
 
 TEST_F(ProgramTest, ASecondRunInTheFolderIsToldThatTheDefaultImageIsInUse) {
-  const pid_t child = start({"fsmark", "-n", "1000000", "-L", "1000", "-S", "0", "-s", "4k", "--device-bandwidth", "16M",
-                             "--memory", "64M", "--interval-csv", "csv"});
+  const pid_t child = start({"fsmark", "-n", "1000000", "-L", "1000", "-S", "0", "-s", "4k",
+                             "--device-bandwidth", "16M", "--memory", "64M", "--interval-csv", "csv"});
   for (int i = 0; i < 3000 && read_file(root_ + "/csv").size() < 200; ++i) sleep_for(milliseconds(10));
   const pid_t second = fork();
   if (second == 0) {
@@ -379,7 +441,8 @@ TEST_F(ProgramTest, ASecondRunInTheFolderIsToldThatTheDefaultImageIsInUse) {
     _exit(98);
   }
   EXPECT_EQ(wait(second), 1);
-  EXPECT_EQ(read_file(root_ + "/stderr2").rfind("tidewheel: out/default.img: it is in use by another run", 0), 0U);
+  EXPECT_EQ(read_file(root_ + "/stderr2").rfind("tidewheel: out/default.img: it is in use by another run", 0),
+            0U);
   kill(child, SIGINT);
   EXPECT_EQ(wait(child), 0) << err();
 }
@@ -391,9 +454,13 @@ TEST_F(ProgramTest, AFolderForTheDefaultImageThatCannotBeMadeIsSaid) {
 }
 
 TEST_F(ProgramTest, CalibrationFitsTheDeviceAndTheFilesAskedFor) {
-  EXPECT_EQ(run({"compare", "--ram", "64M", "-n", "5", "--threads", "1", "--rounds", "1", "--designs", "timer-wheel"}), 0)
+  EXPECT_EQ(run({"compare", "--ram", "64M", "-n", "5", "--threads", "1", "--rounds", "1", "--designs",
+                 "timer-wheel"}),
+            0)
       << err();
-  EXPECT_EQ(run({"compare", "--ram", "16M", "--threads", "1", "--rounds", "1", "--designs", "timer-wheel"}), 0) << err();
+  EXPECT_EQ(run({"compare", "--ram", "16M", "--threads", "1", "--rounds", "1", "--designs", "timer-wheel"}),
+            0)
+      << err();
 }
 
 // A folder of 20 MB that is full after as many.
@@ -413,8 +480,9 @@ class FullDiskTest : public ProgramTest {
 };
 
 TEST_F(FullDiskTest, TheFirstSignalEndsARunOnAFullHostDisk) {
-  const pid_t child = start({"fsmark", "--image", "disk/image", "--size", "1G", "-n", "60000", "-S", "0", "-s", "4k", "-t",
-                             "4", "-l", "/dev/null", "--interval-csv", "csv"}, [] { alarm(120); });
+  const pid_t child = start({"fsmark", "--image", "disk/image", "--size", "1G", "-n", "60000", "-S", "0",
+                             "-s", "4k", "-t", "4", "-l", "/dev/null", "--interval-csv", "csv"},
+                            [] { alarm(120); });
   for (int i = 0; i < 300 && read_file(root_ + "/csv").size() < 150; ++i) sleep_for(milliseconds(10));
   kill(child, SIGTERM);
   EXPECT_EQ(wait(child), 1) << "what was acknowledged could not be written";
@@ -423,9 +491,10 @@ TEST_F(FullDiskTest, TheFirstSignalEndsARunOnAFullHostDisk) {
 
 TEST_F(ProgramTest, TheFirstSignalEndsWritersThatWait) {
   // 64 KiB a second: a writer at the limit would wait for minutes.
-  const pid_t child = start({"fsmark", "--ram", "1G", "--memory", "16M", "--dirty", "2M", "--background", "1M", "-n",
-                             "1000000", "-S", "0", "-s", "4k", "--device-bandwidth", "64k", "--interval-csv", "csv"},
-                            [] { alarm(300); });
+  const pid_t child =
+      start({"fsmark", "--ram", "1G", "--memory", "16M", "--dirty", "2M", "--background", "1M", "-n",
+             "1000000", "-S", "0", "-s", "4k", "--device-bandwidth", "64k", "--interval-csv", "csv"},
+            [] { alarm(300); });
   for (int i = 0; i < 3000 && read_file(root_ + "/csv").size() < 200; ++i) sleep_for(milliseconds(10));
   kill(child, SIGINT);
   EXPECT_EQ(wait(child), 0) << err();

@@ -42,9 +42,9 @@ RunResult run(const FsmarkOptions& options, FakeTarget& target, RunWatch watch =
 TEST(Workload, EachFileIsMadeWrittenInPiecesAndClosed) {
   FakeTarget target;
   const RunResult result = run(small(1, 2), target);
-  EXPECT_EQ(target.log(), (Lines{"create " + name_of(0), "write 4", "write 4", "write 2", "close " + name_of(0),
-                                 "create " + name_of(1), "write 4", "write 4", "write 2", "close " + name_of(1),
-                                 "sync "}));
+  EXPECT_EQ(target.log(),
+            (Lines{"create " + name_of(0), "write 4", "write 4", "write 2", "close " + name_of(0),
+                   "create " + name_of(1), "write 4", "write 4", "write 2", "close " + name_of(1), "sync "}));
   EXPECT_EQ(result.files, 2U);
   EXPECT_EQ(result.workload_bytes, 20U);
   EXPECT_EQ(result.calls[static_cast<std::size_t>(Call::kWrite)].count, 6U);
@@ -67,7 +67,8 @@ TEST(Workload, SyncMethodsActInTheirOrderOnTheTargetAlone) {
     std::uint32_t method;
     std::size_t syncs;  // beside the final one
     Lines fsyncs;
-  } table[] = {{0, 0, {}}, {1, 0, forward}, {2, 1, {name_of(0)}}, {3, 0, backward}, {4, 1, backward}, {5, 0, forward}, {6, 1, forward}};
+  } table[] = {{0, 0, {}},       {1, 0, forward}, {2, 1, {name_of(0)}}, {3, 0, backward},
+               {4, 1, backward}, {5, 0, forward}, {6, 1, forward}};
   for (const auto& row : table) {
     FakeTarget target;
     FsmarkOptions options = small(1, 3);
@@ -78,7 +79,8 @@ TEST(Workload, SyncMethodsActInTheirOrderOnTheTargetAlone) {
     const Lines log = target.log();
     if (row.method >= 2) {
       const auto last_create = std::find(log.rbegin(), log.rend(), "create " + name_of(2));
-      const auto first_fsync = std::find_if(log.begin(), log.end(), [](const auto& l) { return l.rfind("fsync", 0) == 0; });
+      const auto first_fsync =
+          std::find_if(log.begin(), log.end(), [](const auto& l) { return l.rfind("fsync", 0) == 0; });
       EXPECT_LT(last_create.base(), first_fsync) << "after the loop";
       if (row.syncs == 1) {
         EXPECT_LT(std::find(log.begin(), log.end(), "sync "), first_fsync) << "sync comes first";

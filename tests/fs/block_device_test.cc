@@ -24,8 +24,10 @@ struct DeviceKind {
   std::function<std::unique_ptr<BlockDevice>(const ScratchFolder&)> make;
 };
 
-std::unique_ptr<BlockDevice> make_file(const ScratchFolder& scratch, bool direct, std::uint64_t piece, std::uint64_t cut) {
-  auto device = FileDevice::open({.path = scratch.file("image"), .size_bytes = kDeviceBytes, .direct = direct, .queue_depth = 8});
+std::unique_ptr<BlockDevice> make_file(const ScratchFolder& scratch, bool direct, std::uint64_t piece,
+                                       std::uint64_t cut) {
+  auto device = FileDevice::open(
+      {.path = scratch.file("image"), .size_bytes = kDeviceBytes, .direct = direct, .queue_depth = 8});
   if (!device) {
     ADD_FAILURE() << device.error().sentence() << " " << device.error().detail;
     return nullptr;
@@ -72,7 +74,8 @@ TEST_P(EachDevice, ReadsBackWhatWasWrittenInAnySegments) {
     if (write) {
       std::memcpy(oracle.data() + offset, memory.data(), blocks * kBlock);
     } else {
-      ASSERT_EQ(std::memcmp(oracle.data() + offset, memory.data(), blocks * kBlock), 0) << "offset " << offset;
+      ASSERT_EQ(std::memcmp(oracle.data() + offset, memory.data(), blocks * kBlock), 0)
+          << "offset " << offset;
     }
   }
 }
@@ -128,7 +131,8 @@ TEST_P(EachDevice, TakesMoreSegmentsThanTheKernelDoes) {
   AlignedBytes back(memory.size());
   ASSERT_TRUE(device_->read(0, back.span()));
   for (std::size_t i = 0; i < kSegments; ++i) {
-    ASSERT_EQ(std::memcmp(back.data() + i * kBlock, memory.data() + (kSegments - 1 - i) * kBlock, kBlock), 0) << i;
+    ASSERT_EQ(std::memcmp(back.data() + i * kBlock, memory.data() + (kSegments - 1 - i) * kBlock, kBlock), 0)
+        << i;
   }
   EXPECT_EQ(device_->stats().writes, 1U);
   EXPECT_EQ(device_->stats().write_bytes, memory.size());
@@ -196,14 +200,18 @@ INSTANTIATE_TEST_SUITE_P(
         DeviceKind{"LimitedRam",
                    [](const ScratchFolder&) {
                      return std::make_unique<LimitedDevice>(
-                         make_ram(), DeviceLimits{.bytes_per_s = 8ULL << 30, .latency = microseconds(1), .queue_depth = 4});
+                         make_ram(),
+                         DeviceLimits{
+                             .bytes_per_s = 8ULL << 30, .latency = microseconds(1), .queue_depth = 4});
                    }},
         DeviceKind{"LimitedFile",
                    [](const ScratchFolder& s) {
                      return std::make_unique<LimitedDevice>(
-                         make_file(s, true, 0, 0), DeviceLimits{.bytes_per_s = 8ULL << 30, .latency = {0}, .queue_depth = 4});
+                         make_file(s, true, 0, 0),
+                         DeviceLimits{.bytes_per_s = 8ULL << 30, .latency = {0}, .queue_depth = 4});
                    }},
-        DeviceKind{"FaultyRam", [](const ScratchFolder&) { return std::make_unique<FaultyDevice>(make_ram()); }}),
+        DeviceKind{"FaultyRam",
+                   [](const ScratchFolder&) { return std::make_unique<FaultyDevice>(make_ram()); }}),
     [](const testing::TestParamInfo<DeviceKind>& kind) { return kind.param.name; });
 
 TEST(NullDevice, DropsWritesAndRefusesReads) {

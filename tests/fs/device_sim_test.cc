@@ -55,7 +55,8 @@ SIM_TEST(LimitedDeviceSim, TakesBytesOverBandwidthAndOneLatency) {
 SIM_TEST(LimitedDeviceSim, EndsWhenItsLastRequestHas) {
   AlignedBytes memory(kBlock);
   for (int i = 0; i < 3; ++i) {
-    LimitedDevice device(RamDevice::make(kDeviceBytes).value(), {.bytes_per_s = 0, .latency = microseconds(1)});
+    LimitedDevice device(RamDevice::make(kDeviceBytes).value(),
+                         {.bytes_per_s = 0, .latency = microseconds(1)});
     SIM_CHECK(device.write(0, memory.span()).has_value());
   }
 }

@@ -24,7 +24,8 @@ TEST_F(FaultyRam, FailsTheNthOfItsKindAndNoOther) {
     EXPECT_TRUE(device_.read(0, memory_.span()));
     reasons.push_back(device_.write(0, memory_.span()).error().code);
   }
-  EXPECT_EQ(reasons, (std::vector<Reason>{Reason::kOk, Reason::kOk, Reason::kIo, Reason::kIo, Reason::kOk, Reason::kOk}));
+  EXPECT_EQ(reasons, (std::vector<Reason>{Reason::kOk, Reason::kOk, Reason::kIo, Reason::kIo, Reason::kOk,
+                                          Reason::kOk}));
   EXPECT_EQ(device_.injected(), 2U);
   EXPECT_EQ(device_.stats().errors, 2U);
   EXPECT_EQ(device_.stats().writes, 4U);

@@ -53,7 +53,8 @@ TEST(FileDeviceOpen, MakesNoFileItWasNotAskedFor) {
   EXPECT_EQ(open_reason({.path = scratch.file("a"), .size_bytes = kMiB, .create = false}), Reason::kNotFound);
   EXPECT_EQ(open_reason({.path = scratch.file("a")}), Reason::kInvalidArgument);
   EXPECT_EQ(open_reason({.path = scratch.file("a"), .size_bytes = 4095}), Reason::kInvalidArgument);
-  EXPECT_EQ(open_reason({.path = scratch.file("a"), .size_bytes = kMiB, .read_only = true}), Reason::kNotFound);
+  EXPECT_EQ(open_reason({.path = scratch.file("a"), .size_bytes = kMiB, .read_only = true}),
+            Reason::kNotFound);
   EXPECT_EQ(open_reason({.path = scratch.file("no/a"), .size_bytes = kMiB}), Reason::kNotFound);
   // Made, found impossible, and removed again.
   EXPECT_EQ(open_reason({.path = scratch.file("a"), .size_bytes = UINT64_MAX}), Reason::kFileTooLarge);
@@ -125,12 +126,15 @@ TEST(FileDevice, SaysShortWhenTheFileIsCutUnderIt) {
 
 TEST(FileDevice, BlocksTheSubmitterWhenTheQueueIsFull) {
   ScratchFolder scratch;
-  auto device = FileDevice::open({.path = scratch.file("image"), .size_bytes = kMiB, .queue_depth = 1}).value();
+  auto device =
+      FileDevice::open({.path = scratch.file("image"), .size_bytes = kMiB, .queue_depth = 1}).value();
   Rng rng(1);
   AlignedBytes memory(kMiB), back(kMiB);
   memory.fill(rng);
   Flight flight;
-  for (std::uint64_t at = 0; at < kMiB; at += kBlock) flight.add(IoOp::kWrite, at, {{memory.data() + at, kBlock}});
+  for (std::uint64_t at = 0; at < kMiB; at += kBlock) {
+    flight.add(IoOp::kWrite, at, {{memory.data() + at, kBlock}});
+  }
   flight.submit_all(*device);
   flight.wait_all();
   for (auto& one : flight.all()) EXPECT_TRUE(one.result);
@@ -228,7 +232,9 @@ TEST(FileDevice, SaysNoSpaceWhenTheHostIsFull) {
   ScratchFolder scratch;
   const std::string mount_point = scratch.file("small");
   ASSERT_EQ(::mkdir(mount_point.c_str(), 0700), 0);
-  if (::mount("tidewheel-test", mount_point.c_str(), "tmpfs", 0, "size=1m") != 0) GTEST_SKIP() << "may not mount";
+  if (::mount("tidewheel-test", mount_point.c_str(), "tmpfs", 0, "size=1m") != 0) {
+    GTEST_SKIP() << "may not mount";
+  }
   struct Unmount {
     const std::string& path;
     ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
@@ -248,13 +254,17 @@ TEST(FileDevice, SaysNoSpaceWhenTheHostIsFull) {
 
 TEST(OpenDevice, MakesWhatTheSpecSays) {
   ScratchFolder scratch;
-  auto file = open_device({.kind = DeviceSpec::Kind::kFile, .path = scratch.file("image"), .size_bytes = kMiB + 100});
+  auto file =
+      open_device({.kind = DeviceSpec::Kind::kFile, .path = scratch.file("image"), .size_bytes = kMiB + 100});
   ASSERT_TRUE(file);
   EXPECT_EQ((*file)->size_bytes(), kMiB);
   auto ram = open_device({.kind = DeviceSpec::Kind::kRam, .path = "", .size_bytes = kMiB + 1});
   ASSERT_TRUE(ram);
   EXPECT_EQ((*ram)->name(), "ram");
-  auto null = open_device({.kind = DeviceSpec::Kind::kNull, .path = "", .size_bytes = kMiB, .limits = {.latency = microseconds(1)}});
+  auto null = open_device({.kind = DeviceSpec::Kind::kNull,
+                           .path = "",
+                           .size_bytes = kMiB,
+                           .limits = {.latency = microseconds(1)}});
   ASSERT_TRUE(null);
   EXPECT_EQ((*null)->name(), "limited null");
   EXPECT_FALSE((*null)->keeps_data());

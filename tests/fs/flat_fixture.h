@@ -29,7 +29,8 @@ struct FlatSetup {
 
 class FlatHarness {
  public:
-  explicit FlatHarness(const FlatSetup& setup = {}) : setup_(setup), budget_(setup.memory_bytes, kReserveBytes) {
+  explicit FlatHarness(const FlatSetup& setup = {})
+      : setup_(setup), budget_(setup.memory_bytes, kReserveBytes) {
     device_ = std::make_unique<FaultyDevice>(RamDevice::make(setup.device_bytes).value());
     start_engine();
   }
@@ -82,7 +83,8 @@ inline std::byte pattern_byte(FileKey key, std::uint64_t offset, std::uint64_t v
   z ^= z >> 29;
   return static_cast<std::byte>(z >> (8 * (offset % 8)));
 }
-inline std::vector<std::byte> pattern(FileKey key, std::uint64_t offset, std::uint64_t n, std::uint64_t version = 0) {
+inline std::vector<std::byte> pattern(FileKey key, std::uint64_t offset, std::uint64_t n,
+                                      std::uint64_t version = 0) {
   std::vector<std::byte> bytes(n);
   for (std::uint64_t i = 0; i < n; ++i) bytes[i] = pattern_byte(key, offset + i, version);
   return bytes;

@@ -27,7 +27,8 @@ class FlatFullTest : public ::testing::Test {
     harness_->format();
   }
   // One thread's files until the device is full. Half of those that do not fit are kept with what was taken.
-  void fill(std::uint16_t thread, const std::function<std::uint64_t(Rng&)>& size_of, std::vector<Acknowledged>& out) {
+  void fill(std::uint16_t thread, const std::function<std::uint64_t(Rng&)>& size_of,
+            std::vector<Acknowledged>& out) {
     Rng rng(kSeed + thread);
     for (std::uint32_t i = 0;; ++i) {
       const FileKey key = FileKey::of(thread, 0, i);
@@ -74,7 +75,8 @@ class FlatFullTest : public ::testing::Test {
     expect_all(files);
     harness_->settle();
   }
-  void fill_and_remount(const FlatSetup& setup, std::uint16_t threads, const std::function<std::uint64_t(Rng&)>& size_of) {
+  void fill_and_remount(const FlatSetup& setup, std::uint16_t threads,
+                        const std::function<std::uint64_t(Rng&)>& size_of) {
     SCOPED_TRACE(kSeed);
     make(setup);
     std::vector<std::vector<Acknowledged>> made(threads);
@@ -150,10 +152,13 @@ TEST_F(FlatFullTest, ServesLargeFiles) {
   fill_and_remount({.device_bytes = 64 * kMiB}, 1, [](Rng& rng) { return 3 * kMiB + rng.below(kMiB); });
 }
 
-TEST_F(FlatFullTest, ServesFilesOfMixedSizes) { fill_and_remount({.device_bytes = 48 * kMiB}, 1, mixed_size); }
+TEST_F(FlatFullTest, ServesFilesOfMixedSizes) {
+  fill_and_remount({.device_bytes = 48 * kMiB}, 1, mixed_size);
+}
 
 TEST_F(FlatFullTest, ServesFilesOfMixedSizesFromEightThreads) {
-  fill_and_remount({.device_bytes = 48 * kMiB, .dirty_bytes = 8 * kMiB, .owners = 2, .flushers = 2}, 8, mixed_size);
+  fill_and_remount({.device_bytes = 48 * kMiB, .dirty_bytes = 8 * kMiB, .owners = 2, .flushers = 2}, 8,
+                   mixed_size);
 }
 
 TEST_F(FlatFullTest, ServesFilesOfNoBytesFromEightThreads) {
@@ -161,7 +166,8 @@ TEST_F(FlatFullTest, ServesFilesOfNoBytesFromEightThreads) {
 }
 
 TEST_F(FlatFullTest, ServesSmallFilesFromEightThreads) {
-  fill_and_remount({.device_bytes = 16 * kMiB, .dirty_bytes = 4 * kMiB}, 8, [](Rng& rng) { return rng.below(9'000); });
+  fill_and_remount({.device_bytes = 16 * kMiB, .dirty_bytes = 4 * kMiB}, 8,
+                   [](Rng& rng) { return rng.below(9'000); });
 }
 
 // The worst that can be done to the index: each page an extent of its own, and the free blocks lie singly.

@@ -1,5 +1,5 @@
-// The flat store with its engine, flusher and device in the simulator: writers, a reader, deletion, sync and a
-// device that fails once, under every order that is tried.
+// The flat store with its engine, flusher and device in the simulator: writers, a reader, deletion, sync and
+// a device that fails once, under every order that is tried.
 #include <gtest/gtest.h>
 
 #include "base/sim.h"

@@ -27,8 +27,11 @@ class FlatStoreTest : public testing::Test {
 
 TEST_F(FlatStoreTest, KeepsFilesOfEverySize) {
   make();
-  const std::vector<std::uint64_t> sizes{0, 1, 511, 4095, 4096, 4097, 8192, 100'000, kMiB, kMiB + 1, 5 * kMiB};
-  for (std::uint32_t i = 0; i < sizes.size(); ++i) ASSERT_TRUE(put_file(store(), FileKey::of(1, 0, i), sizes[i]));
+  const std::vector<std::uint64_t> sizes{0,    1,       511,  4095,     4096,    4097,
+                                         8192, 100'000, kMiB, kMiB + 1, 5 * kMiB};
+  for (std::uint32_t i = 0; i < sizes.size(); ++i) {
+    ASSERT_TRUE(put_file(store(), FileKey::of(1, 0, i), sizes[i]));
+  }
   for (std::uint32_t i = 0; i < sizes.size(); ++i) expect_pattern(store(), FileKey::of(1, 0, i), sizes[i]);
   harness_->settle();
   EXPECT_EQ(store().inode_stats().inodes, 0U);
@@ -46,8 +49,9 @@ TEST_F(FlatStoreTest, AgreesWithAnOracleOverRandomCalls) {
   std::map<std::uint64_t, std::vector<std::byte>> oracle;
   std::uint64_t version = 0;
   for (int step = 0; step < 6'000; ++step) {
-    const FileKey key = FileKey::of(static_cast<std::uint16_t>(rng.below(4)), static_cast<std::uint16_t>(rng.below(2)),
-                                    static_cast<std::uint32_t>(rng.below(40)));
+    const FileKey key =
+        FileKey::of(static_cast<std::uint16_t>(rng.below(4)), static_cast<std::uint16_t>(rng.below(2)),
+                    static_cast<std::uint32_t>(rng.below(40)));
     const auto there = oracle.find(key.value);
     switch (rng.below(12)) {
       case 0:
@@ -442,7 +446,11 @@ TEST_F(FlatStoreTest, LetsOpenHandlesOfADeletedFileGoOn) {
 
 TEST_F(FlatStoreTest, ServesManyThreadsAtOnce) {
   SCOPED_TRACE(kSeed);
-  make({.device_bytes = 128 * kMiB, .memory_bytes = 16 * kMiB, .dirty_bytes = 4 * kMiB, .owners = 2, .flushers = 2});
+  make({.device_bytes = 128 * kMiB,
+        .memory_bytes = 16 * kMiB,
+        .dirty_bytes = 4 * kMiB,
+        .owners = 2,
+        .flushers = 2});
   constexpr std::uint16_t kThreads = 8;
   constexpr std::uint32_t kFiles = 300;
   std::vector<Thread> threads;
@@ -459,12 +467,14 @@ TEST_F(FlatStoreTest, ServesManyThreadsAtOnce) {
         if (rng.chance(200)) {
           EXPECT_TRUE(store().sync());
         }
-        const FileKey other = FileKey::of(static_cast<std::uint16_t>(rng.below(kThreads)), 0, static_cast<std::uint32_t>(rng.below(kFiles)));
+        const FileKey other = FileKey::of(static_cast<std::uint16_t>(rng.below(kThreads)), 0,
+                                          static_cast<std::uint32_t>(rng.below(kFiles)));
         if (auto file = store().open(other)) {
           std::vector<std::byte> bytes(file->size());
           const auto n = store().read(*file, 0, bytes);
           EXPECT_TRUE(n);
-          EXPECT_TRUE(std::equal(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(*n), pattern(other, 0, *n).begin()));
+          EXPECT_TRUE(std::equal(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(*n),
+                                 pattern(other, 0, *n).begin()));
         }
         if (i >= 50 && i % 3 == 0) {
           EXPECT_TRUE(store().unlink(FileKey::of(t, 0, i - 50)));
@@ -637,7 +647,9 @@ TEST(FlatStoreNull, WritesAndReadsNothingBack) {
   options.dirty_bytes = 4 * kMiB;
   options.background_bytes = 2 * kMiB;
   auto engine = WritebackEngine::make(options, std::make_unique<ThreadDriver>()).value();
-  auto store = FlatStore::format(device, *engine, budget, {.memory_limit_bytes = 32 * kMiB, .huge_pages = false}).value();
+  auto store =
+      FlatStore::format(device, *engine, budget, {.memory_limit_bytes = 32 * kMiB, .huge_pages = false})
+          .value();
   for (std::uint32_t i = 0; i < 20'000; ++i) ASSERT_TRUE(put_file(*store, FileKey::of(0, 0, i), 4096));
   ASSERT_TRUE(store->sync());
   store->drop_caches();
@@ -649,7 +661,8 @@ TEST(FlatStoreNull, WritesAndReadsNothingBack) {
   file.close();
   EXPECT_TRUE(store->unmount());
   store.reset();
-  EXPECT_EQ(FlatStore::mount(device, *engine, budget, {.memory_limit_bytes = 32 * kMiB}).error().code, Reason::kUnsupported);
+  EXPECT_EQ(FlatStore::mount(device, *engine, budget, {.memory_limit_bytes = 32 * kMiB}).error().code,
+            Reason::kUnsupported);
 }
 
 }  // namespace

@@ -14,11 +14,13 @@ namespace tidewheel {
 
 class AlignedBytes {
  public:
-  explicit AlignedBytes(std::size_t n) : size_(n), data_(static_cast<std::byte*>(std::aligned_alloc(4096, (n + 4095) / 4096 * 4096))) {
+  explicit AlignedBytes(std::size_t n)
+      : size_(n), data_(static_cast<std::byte*>(std::aligned_alloc(4096, (n + 4095) / 4096 * 4096))) {
     std::memset(data_, 0, n);
   }
   ~AlignedBytes() { std::free(data_); }
-  AlignedBytes(AlignedBytes&& other) noexcept : size_(other.size_), data_(std::exchange(other.data_, nullptr)) {}
+  AlignedBytes(AlignedBytes&& other) noexcept
+      : size_(other.size_), data_(std::exchange(other.data_, nullptr)) {}
   AlignedBytes(const AlignedBytes&) = delete;
   AlignedBytes& operator=(const AlignedBytes&) = delete;
   std::byte* data() { return data_; }
@@ -55,7 +57,12 @@ class Flight {
     One& one = all_.emplace_back();
     one.segments = std::move(segments);
     one.flight = this;
-    one.request = IoRequest{.op = op, .cause = cause, .offset_bytes = offset, .segments = one.segments, .done = done, .owner = &one};
+    one.request = IoRequest{.op = op,
+                            .cause = cause,
+                            .offset_bytes = offset,
+                            .segments = one.segments,
+                            .done = done,
+                            .owner = &one};
     return one;
   }
   void submit_all(BlockDevice& device) {

@@ -56,7 +56,8 @@ TEST_F(SteppedDevice, LetsLatenciesPassSideBySide) {
   Flight flight;
   for (int i = 0; i < 3; ++i) write(flight, device, kBlock);  // 1 ms each in the pipe
   const std::int64_t ms = 1'000'000;
-  EXPECT_EQ(run_to_the_end(device), (std::vector<std::int64_t>{1'000 + 6 * ms, 1'000 + 7 * ms, 1'000 + 8 * ms}));
+  EXPECT_EQ(run_to_the_end(device),
+            (std::vector<std::int64_t>{1'000 + 6 * ms, 1'000 + 7 * ms, 1'000 + 8 * ms}));
 }
 
 TEST_F(SteppedDevice, SavesNoBandwidthWhileIdle) {
@@ -133,7 +134,8 @@ TEST(LimitedDevice, NeverRunsAheadOfItsBandwidth) {
   flight.submit_all(device);
   flight.wait_all();
   const Duration took = SteadyClock::instance().now() - start;
-  EXPECT_GE(took, Duration{static_cast<std::int64_t>(8 * memory.size() * 1'000'000'000 / kRate)} + microseconds(200));
+  EXPECT_GE(took, Duration{static_cast<std::int64_t>(8 * memory.size() * 1'000'000'000 / kRate)} +
+                      microseconds(200));
   std::vector<Flight::One*> submitted;
   for (auto& one : flight.all()) submitted.push_back(&one);
   EXPECT_EQ(flight.order(), submitted);

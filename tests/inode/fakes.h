@@ -109,8 +109,9 @@ class FakeEngine final : public DirtySink {
     if (inode.covers(classes)) return;
     MutexLock lock(mutex_);
     const DirtyState state = inode.state();  // every transition here is under mutex_
-    inode.state_.store(state.clean() ? DirtyState(DirtyPhase::kListed, classes, 0).word() : state.word() | classes,
-                       std::memory_order_seq_cst);
+    inode.state_.store(
+        state.clean() ? DirtyState(DirtyPhase::kListed, classes, 0).word() : state.word() | classes,
+        std::memory_order_seq_cst);
     if (state.clean()) {
       listed_.push_back(&inode);
       changed_.notify_all();
@@ -242,8 +243,8 @@ struct World {
                                        .reserve_bytes = options.reserve_bytes,
                                        .huge_pages = false})
                   .value()),
-        pages(std::make_unique<PageCache>(*arena, engine,
-                                          PageCacheOptions{.reclaim = options.reclaim, .stripes = options.stripes})),
+        pages(std::make_unique<PageCache>(
+            *arena, engine, PageCacheOptions{.reclaim = options.reclaim, .stripes = options.stripes})),
         inodes(std::make_unique<InodeCache>(
             *pages, store, InodeCacheOptions{.memory_limit_bytes = 1 << 18, .reclaim = options.reclaim})) {
     engine.set_cache(*inodes);

@@ -45,7 +45,8 @@ TEST(InodeCache, AWarmReadAndAnOverwriteAllocateNothing) {
   (void)world.pages->read(*inode, 0, into);
   EXPECT_EQ(heap_allocations(), heap_before);
   const auto arena_after = world.arena->stats();
-  EXPECT_EQ(arena_after.fresh_pages + arena_after.reused_pages, arena_before.fresh_pages + arena_before.reused_pages);
+  EXPECT_EQ(arena_after.fresh_pages + arena_after.reused_pages,
+            arena_before.fresh_pages + arena_before.reused_pages);
 }
 
 TEST(InodeCache, ACleanInodeTakesAtMost600Bytes) {

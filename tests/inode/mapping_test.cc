@@ -13,7 +13,8 @@ namespace {
 struct MappingWorld {
   explicit MappingWorld(std::uint64_t budget_bytes = 32ULL << 20)
       : budget(budget_bytes, 0),
-        arena(PageArena::make(budget, {.max_bytes = 32ULL << 20, .reserve_bytes = 0, .huge_pages = false}).value()),
+        arena(PageArena::make(budget, {.max_bytes = 32ULL << 20, .reserve_bytes = 0, .huge_pages = false})
+                  .value()),
         nodes(*arena) {
     inode.mapping().bind(stripe, 0);
   }
@@ -127,7 +128,8 @@ RC_GTEST_PROP(Mapping, AgreesWithAMapOnPagesAndTags, ()) {
         auto next = oracle.lower_bound(index);
         RC_ASSERT(mapping.next_locked(index) == (next == oracle.end() ? nullptr : next->second.page));
         while (next != oracle.end() && (next->second.tags & bit) == 0) ++next;
-        RC_ASSERT(mapping.next_tagged_locked(index, tag) == (next == oracle.end() ? nullptr : next->second.page));
+        RC_ASSERT(mapping.next_tagged_locked(index, tag) ==
+                  (next == oracle.end() ? nullptr : next->second.page));
       }
     }
   }
@@ -225,7 +227,8 @@ TEST(Mapping, AnInsertWithoutMemoryForNodesChangesNothing) {
   world.arena->free(*spare);
   {
     MutexLock lock(world.mapping().mutex());
-    EXPECT_FALSE(world.mapping().insert_locked(1ULL << 40, *page, world.nodes)) << "one slab is 7 nodes, 14 are needed";
+    EXPECT_FALSE(world.mapping().insert_locked(1ULL << 40, *page, world.nodes))
+        << "one slab is 7 nodes, 14 are needed";
     world.mapping().check_invariants_locked();
   }
   world.arena->free(*page);

@@ -15,7 +15,8 @@ TEST(MemoryLimit, CleanPagesMakeRoom) {
   World world({.budget_bytes = kBudget});
   for (InodeNumber number = 0; number < 3000; ++number) {  // 12 MiB through 4 MiB
     InodeHold inode = world.create(number);
-    ASSERT_TRUE(world.pages->write(*inode, 0, bytes_of(kPageBytes, static_cast<unsigned>(number)), Instant{1}));
+    ASSERT_TRUE(
+        world.pages->write(*inode, 0, bytes_of(kPageBytes, static_cast<unsigned>(number)), Instant{1}));
     inode.reset();
     world.engine.write_all();
     ASSERT_LE(world.budget.charged_bytes(), kBudget);
@@ -34,7 +35,8 @@ TEST(MemoryLimit, WhenAllIsDirtyTheWriterAsksForWritebackAndGoesOn) {
   world.engine.start(/*always=*/false);  // writes only when asked to
   for (InodeNumber number = 0; number < 3000; ++number) {
     InodeHold inode = world.create(number);
-    ASSERT_TRUE(world.pages->write(*inode, 0, bytes_of(kPageBytes, static_cast<unsigned>(number)), Instant{1}));
+    ASSERT_TRUE(
+        world.pages->write(*inode, 0, bytes_of(kPageBytes, static_cast<unsigned>(number)), Instant{1}));
   }
   EXPECT_GT(world.engine.requests, 0);
   EXPECT_LE(world.budget.charged_bytes(), kBudget);
@@ -60,8 +62,10 @@ TEST(MemoryLimit, NoMemoryOnlyWhenNothingCanHelp) {
 
 TEST(MemoryLimit, InodesMakeRoomForPagesAndPagesForInodes) {
   World world({.budget_bytes = kBudget});
-  for (InodeNumber number = 0; number < 40'000; ++number) world.create(number).reset();  // fills it with inodes
+  for (InodeNumber number = 0; number < 40'000; ++number) {
+    world.create(number).reset();  // fills it with inodes
   EXPECT_LE(world.budget.charged_bytes(), kBudget);
+  }
   InodeHold inode = world.create(1'000'000);
   for (std::uint64_t index = 0; index < 2000; ++index) {
     ASSERT_TRUE(world.pages->write(*inode, index * kPageBytes, bytes_of(kPageBytes, 1), Instant{1}));

@@ -10,8 +10,11 @@
 namespace tidewheel {
 namespace {
 
-std::unique_ptr<PageArena> arena_of(MemoryBudget& budget, std::uint64_t max_bytes, std::uint64_t reserve_bytes = 0) {
-  return PageArena::make(budget, {.max_bytes = max_bytes, .reserve_bytes = reserve_bytes, .huge_pages = false}).value();
+std::unique_ptr<PageArena> arena_of(MemoryBudget& budget, std::uint64_t max_bytes,
+                                    std::uint64_t reserve_bytes = 0) {
+  return PageArena::make(budget,
+                         {.max_bytes = max_bytes, .reserve_bytes = reserve_bytes, .huge_pages = false})
+      .value();
 }
 
 TEST(PageArena, HandsOutDistinctAlignedPages) {
@@ -165,7 +168,9 @@ TEST(PageArena, ManyThreadsShareTheLastPages) {
           held.push_back(page);
         }
         for (Page* page : held) {
-          for (const std::size_t at : {0UL, 2000UL, 4095UL}) EXPECT_EQ(page->data[at], static_cast<std::byte>(t));
+          for (const std::size_t at : {0UL, 2000UL, 4095UL}) {
+            EXPECT_EQ(page->data[at], static_cast<std::byte>(t));
+          }
           arena->free(*page);
         }
       }

@@ -270,7 +270,8 @@ RC_GTEST_PROP(PageCacheProperty, AFileIsTheBytesThatWereWritten, ()) {
       case 1:
       case 2: {
         const std::uint64_t offset = draw_offset(rng);
-        const auto data = bytes_of(rng.chance(3) ? kPageBytes : rng.below(9'000), static_cast<unsigned>(rng.next()));
+        const auto data =
+            bytes_of(rng.chance(3) ? kPageBytes : rng.below(9'000), static_cast<unsigned>(rng.next()));
         RC_ASSERT(*world.pages->write(*inode, offset, data, Instant{1}) == data.size());
         oracle.write(offset, data);
         break;

@@ -112,7 +112,9 @@ TEST_P(ReclaimPolicies, AHoldLooksAtABoundedNumber) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ReclaimPolicies, testing::Values("two-list", "sieve"),
-                         [](const auto& param_info) { return std::string(param_info.param) == "sieve" ? "Sieve" : "TwoList"; });
+                         [](const auto& param_info) {
+                           return std::string(param_info.param) == "sieve" ? "Sieve" : "TwoList";
+                         });
 
 TEST(TwoListLru, ProtectsTheHotSetFromAScan) {
   auto policy = make_reclaim_policy("two-list");

@@ -239,7 +239,8 @@ SIM_TEST_WITH(MemoryLimitSim, AWriterThatWaitsForMemoryIsWoken, (sim::Options{.s
 
 SIM_TEST_WITH(PageArenaSim, NoPageIsHandedOutTwice, kSchedules) {
   MemoryBudget budget(40 * PageArena::kChargedPerPage, 0);
-  auto arena = PageArena::make(budget, {.max_bytes = 1 << 20, .reserve_bytes = 0, .huge_pages = false}).value();
+  auto arena =
+      PageArena::make(budget, {.max_bytes = 1 << 20, .reserve_bytes = 0, .huge_pages = false}).value();
   const auto work = [&](int value) {
     for (int round = 0; round < 2; ++round) {
       std::vector<Page*> held;

@@ -1,5 +1,6 @@
 // The house rules that a machine can check: includes go downward only, what waits or races goes through
-// base/, and heavy headers stay out of headers. Each rule is first tried on a planted violation.
+// base/, heavy headers stay out of headers, lines are short, links lead somewhere. Each rule is first tried
+// on a planted violation.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,6 +42,28 @@ std::vector<SourceFile> project_sources() {
     }
   }
   return files;
+}
+
+std::vector<SourceFile> files_named(const std::vector<std::string>& paths) {
+  std::vector<SourceFile> files;
+  for (const std::string& path : paths) {
+    std::ifstream in(filesystem::path(TW_SOURCE_DIR) / path);
+    std::stringstream text;
+    text << in.rdbuf();
+    files.push_back({path, split_lines(text.str())});
+  }
+  return files;
+}
+
+std::vector<SourceFile> project_pages() {
+  const filesystem::path root = TW_SOURCE_DIR;
+  std::vector<std::string> paths = {"README.md"};
+  for (const auto& entry : filesystem::recursive_directory_iterator(root / "docs")) {
+    if (entry.path().extension() == ".md") {
+      paths.push_back(filesystem::relative(entry.path(), root).generic_string());
+    }
+  }
+  return files_named(paths);
 }
 
 // Comments and string literals cannot break a rule.
@@ -103,7 +126,8 @@ struct Ban {
 };
 
 constexpr Ban kOutsideBase[] = {
-    {"std::mutex and kin", R"(std::(recursive_|timed_|shared_)?(timed_)?mutex\b|std::(lock_guard|unique_lock|scoped_lock)\b)",
+    {"std::mutex and kin",
+     R"(std::(recursive_|timed_|shared_)?(timed_)?mutex\b|std::(lock_guard|unique_lock|scoped_lock)\b)",
      "base/sync.h", true},
     {"std::condition_variable", R"(std::condition_variable)", "base/sync.h", true},
     {"std::atomic", R"(std::atomic(<|_|\b))", "base/atomic.h", true},
@@ -147,7 +171,8 @@ Violations ban_violations(const std::vector<SourceFile>& files) {
       if (is_excepted(file.path, ban.what)) continue;
       for (std::size_t i = 0; i < file.lines.size(); ++i) {
         if (std::regex_search(code_of(file.lines[i]), pattern)) {
-          found.push_back(file.path + ":" + std::to_string(i + 1) + " has " + ban.what + ": use " + ban.instead);
+          found.push_back(file.path + ":" + std::to_string(i + 1) + " has " + ban.what + ": use " +
+                          ban.instead);
         }
       }
     }
@@ -205,6 +230,54 @@ Violations leftover_violations(const std::vector<SourceFile>& files) {
   return found;
 }
 
+constexpr std::size_t kColumns = 110;
+
+// Of UTF-8: bytes that continue a character take no column.
+std::size_t columns_of(const std::string& line) {
+  return static_cast<std::size_t>(std::count_if(
+      line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+Violations long_line_violations(const std::vector<SourceFile>& files) {
+  Violations found;
+  for (const SourceFile& file : files) {
+    for (std::size_t i = 0; i < file.lines.size(); ++i) {
+      if (columns_of(file.lines[i]) <= kColumns) continue;
+      found.push_back(file.path + ":" + std::to_string(i + 1) + " has " +
+                      std::to_string(columns_of(file.lines[i])) + " columns, more than " +
+                      std::to_string(kColumns));
+    }
+  }
+  return found;
+}
+
+// Relative links, `#part` cut off; those to other machines are not looked at, nor code between back-quotes.
+Violations dead_link_violations(const std::vector<SourceFile>& pages) {
+  static const std::regex link(R"(\]\(([^)\s]+)\))");
+  static const std::regex quoted("`[^`]*`");
+  const filesystem::path root = TW_SOURCE_DIR;
+  Violations found;
+  for (const SourceFile& page : pages) {
+    bool fenced = false;
+    for (const std::string& raw : page.lines) {
+      if (raw.starts_with("```")) fenced = !fenced;
+      if (fenced) continue;
+      const std::string line = std::regex_replace(raw, quoted, "");
+      for (auto match = std::sregex_iterator(line.begin(), line.end(), link); match != std::sregex_iterator();
+           ++match) {
+        std::string target = (*match)[1].str();
+        if (target.find("://") != std::string::npos || target.starts_with("mailto:")) continue;
+        target.resize(std::min(target.find('#'), target.size()));
+        if (target.empty()) continue;  // a part of the same page
+        if (!filesystem::exists(root / filesystem::path(page.path).parent_path() / target)) {
+          found.push_back(page.path + " links to " + target + ", which does not exist");
+        }
+      }
+    }
+  }
+  return found;
+}
+
 std::string joined(const Violations& violations) {
   std::string text;
   for (const std::string& violation : violations) text += violation + "\n";
@@ -252,6 +325,30 @@ TEST(Tidy, NamesSayWhatAThingIs) {
 
 TEST(Tidy, NothingIsLeftOver) {
   const Violations found = leftover_violations(project_sources());
+  EXPECT_TRUE(found.empty()) << joined(found);
+}
+
+TEST(Tidy, LinesHaveAtMost110Columns) {
+  const std::string full(110, 'x');
+  EXPECT_TRUE(long_line_violations({{"base/x.h", {full}}}).empty());
+  EXPECT_EQ(long_line_violations({{"base/x.h", {full + "x"}}}).size(), 1U);
+  EXPECT_TRUE(long_line_violations({{"base/x.h", {full.substr(1) + "\u00b5"}}}).empty())
+      << "counted in characters";
+  const Violations found = long_line_violations(project_sources());
+  EXPECT_TRUE(found.empty()) << joined(found);
+  const Violations scripts = long_line_violations(files_named({"tests/run", "bench/run", "cmake/setup.sh"}));
+  EXPECT_TRUE(scripts.empty()) << joined(scripts);
+}
+
+TEST(Tidy, LinksLeadSomewhere) {
+  EXPECT_EQ(dead_link_violations({{"docs/x.md", {"[y](y-that-is-not.md)"}}}).size(), 1U);
+  EXPECT_EQ(dead_link_violations({{"docs/x.md", {"[r](README.md)"}}}).size(), 1U) << "seen from docs/";
+  EXPECT_TRUE(
+      dead_link_violations({{"docs/x.md",
+                             {"[r](../README.md), [p](../README.md#part), [w](https://x.org/y), `[q](z)`",
+                              "```", "[q](z)", "```"}}})
+          .empty());
+  const Violations found = dead_link_violations(project_pages());
   EXPECT_TRUE(found.empty()) << joined(found);
 }
 

@@ -51,13 +51,16 @@ struct Scenario {
   bool mover = false;  // a move during a cut may carry an element from a shard not yet cut to one that is
 };
 
-// Writers dirty and clean shared items, a flusher detaches, claims, finishes or puts back, a sync takes all and
-// must get what its own thread had listed before, a mover moves between shards. Afterwards: nothing is lost,
-// nothing is twice.
+// Writers dirty and clean shared items, a flusher detaches, claims, finishes or puts back, a sync takes all
+// and must get what its own thread had listed before, a mover moves between shards. Afterwards: nothing is
+// lost, nothing is twice.
 class Crowd {
  public:
   explicit Crowd(const Scenario& scenario)
-      : scenario_(scenario), wheel_(options_of(scenario.shards, scenario.grow)), items_(scenario.items), synced_(2) {
+      : scenario_(scenario),
+        wheel_(options_of(scenario.shards, scenario.grow)),
+        items_(scenario.items),
+        synced_(2) {
     for (Item& item : synced_) item.of_sync = true;
   }
 
@@ -182,7 +185,9 @@ class Crowd {
     std::uint32_t cursor = 0;
     WheelNode* out[kMaxClaim];
     std::uint64_t claimed = 0;
-    while (const std::size_t count = wheel_.claim(out, cursor, Instant::max(), mark_claimed)) claimed += count;
+    while (const std::size_t count = wheel_.claim(out, cursor, Instant::max(), mark_claimed)) {
+      claimed += count;
+    }
     TW_ASSERT(claimed == listed, "not everything that was listed comes out");
     const WheelStats stats = wheel_.stats();
     TW_ASSERT(stats.inserts == stats.removals + stats.claimed, "the counters don't add up");
@@ -195,7 +200,9 @@ class Crowd {
   std::vector<Item> synced_;  // listed by the sync thread alone
 };
 
-SIM_TEST_WITH(ShardedWheelSim, LosesNothingInACrowd, (sim::Options{.schedules = 600})) { Crowd(Scenario{}).run(1); }
+SIM_TEST_WITH(ShardedWheelSim, LosesNothingInACrowd, (sim::Options{.schedules = 600})) {
+  Crowd(Scenario{}).run(1);
+}
 
 SIM_TEST_WITH(ShardedWheelSim, LosesNothingWhileElementsMove, (sim::Options{.schedules = 600})) {
   Crowd(Scenario{.mover = true}).run(5);
@@ -227,7 +234,8 @@ SIM_TEST_WITH(ShardedWheelSim, TheHintShowsWhatWasListedBefore, (sim::Options{.s
 
 TEST(ShardedWheel, LosesNothingInACrowdOfRealThreads) {
   for (const bool grow : {false, true}) {
-    Crowd(Scenario{.shards = 16, .writers = 6, .items = 500, .steps = 20'000, .grow = grow, .mover = grow}).run(4);
+    Crowd(Scenario{.shards = 16, .writers = 6, .items = 500, .steps = 20'000, .grow = grow, .mover = grow})
+        .run(4);
   }
 }
 

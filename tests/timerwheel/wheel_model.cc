@@ -113,7 +113,9 @@ void WheelModel::check_stamp(const Item& item) const {
 void WheelModel::check_oldest() const {
   const Key* oldest = nullptr;
   const auto look = [&oldest](const Shelf& shelf) {
-    if (!shelf.empty() && (oldest == nullptr || shelf.begin()->first < *oldest)) oldest = &shelf.begin()->first;
+    if (!shelf.empty() && (oldest == nullptr || shelf.begin()->first < *oldest)) {
+      oldest = &shelf.begin()->first;
+    }
   };
   look(waiting_);
   look(ready_);
@@ -161,7 +163,8 @@ void WheelModel::move_time(Rng& rng) {
   now_ns_ = clamp_to_64(to);
 }
 
-// A moment that matters: about now, an edge of the window, an edge of a slot with something in it, an extreme.
+// A moment that matters: about now, an edge of the window, an edge of a slot with something in it, an
+// extreme.
 std::int64_t WheelModel::some_moment(Rng& rng) const {
   const std::int64_t window_ns = clamp_to_64(Wide{width_ns_} * options_.wheel.slots);
   const std::int64_t nudge = static_cast<std::int64_t>(rng.below(3)) - 1;
@@ -180,7 +183,8 @@ std::int64_t WheelModel::some_moment(Rng& rng) const {
       }
       [[fallthrough]];
     default:
-      return clamp_to_64(Wide{last_ns_} - static_cast<Wide>(rng.below(static_cast<std::uint64_t>(window_ns))) * 5 / 4);
+      return clamp_to_64(Wide{last_ns_} -
+                         static_cast<Wide>(rng.below(static_cast<std::uint64_t>(window_ns))) * 5 / 4);
   }
 }
 
@@ -227,7 +231,8 @@ void WheelModel::detach_expired(Rng& rng) {
     if (waiting_.empty() || waiting_.begin()->first != key) ++slots;
   }
   expected_.detached_buckets += slots;
-  expect(wheel_.detach_expired(Instant{cutoff_ns}, Instant{now_ns_}) == slots, "another number of slots is due");
+  expect(wheel_.detach_expired(Instant{cutoff_ns}, Instant{now_ns_}) == slots,
+         "another number of slots is due");
 }
 
 void WheelModel::detach_oldest() {
@@ -254,7 +259,8 @@ void WheelModel::check_claimed(Shelf& shelf, Item* const* out, std::size_t count
     const Key key = item.at->first;
     expect(key == shelf.begin()->first, "something is claimed before an older slot");
     expect(is_due(key, cutoff_ns), "something is claimed early");
-    expect(key.overdue || item.stamp_ns <= cutoff_ns, "something is claimed that was stamped after the cut-off");
+    expect(key.overdue || item.stamp_ns <= cutoff_ns,
+           "something is claimed that was stamped after the cut-off");
     expect(!item.node.hook.is_linked(), "a claimed element is still linked");
     check_stamp(item);
     unlist(item);
@@ -403,9 +409,11 @@ void WheelModel::finish() {
   expect(stats.detached_buckets == expected_.detached_buckets, "detached buckets miscounted");
   expect(stats.sync_sets == expected_.sync_sets, "sync sets miscounted");
   expect(stats.clock_steps == expected_.clock_steps, "clock steps miscounted");
-  expect(stats.max_elements_per_hold == std::max<std::uint64_t>(expected_.max_elements_per_hold, stats.inserts == 0 ? 0 : 1),
+  expect(stats.max_elements_per_hold ==
+             std::max<std::uint64_t>(expected_.max_elements_per_hold, stats.inserts == 0 ? 0 : 1),
          "elements per hold miscounted");
-  expect(stats.elements_under_lock() == stats.inserts + stats.removals + stats.claimed, "elements miscounted");
+  expect(stats.elements_under_lock() == stats.inserts + stats.removals + stats.claimed,
+         "elements miscounted");
 }
 
 }  // namespace tidewheel

@@ -1,5 +1,5 @@
-// tests/timerwheel/wheel_model.h: a wheel and a model of it (ordered multimaps over exact arithmetic), moved in
-// step. Every operation is made from one 64-bit word, so a run is a list of words: random, or one that
+// tests/timerwheel/wheel_model.h: a wheel and a model of it (ordered multimaps over exact arithmetic), moved
+// in step. Every operation is made from one 64-bit word, so a run is a list of words: random, or one that
 // rapidcheck shrinks. A difference throws Mismatch.
 // The model shares no code with the wheel: slots by division in 128 bits, order by multimap, "when is it due"
 // from the definition (the slot's last nanosecond lies at or before the cut-off).
@@ -49,7 +49,9 @@ class WheelModel {
     bool overdue = false;
     std::int64_t slot = 0;
     friend constexpr std::strong_ordering operator<=>(const Key& a, const Key& b) {
-      if (a.overdue != b.overdue) return a.overdue ? std::strong_ordering::less : std::strong_ordering::greater;
+      if (a.overdue != b.overdue) {
+        return a.overdue ? std::strong_ordering::less : std::strong_ordering::greater;
+      }
       return a.slot <=> b.slot;
     }
     friend constexpr bool operator==(const Key&, const Key&) = default;
@@ -81,7 +83,8 @@ class WheelModel {
   void shelve_all(Shelf& from, Shelf& to, bool overdue);
   void set_state(Item& item, State state);
   std::vector<Item*>& of_state(State state) { return by_state_[static_cast<std::size_t>(state)]; }
-  void check_claimed(Shelf& shelf, Item* const* out, std::size_t count, std::size_t wanted, std::int64_t cutoff_ns);
+  void check_claimed(Shelf& shelf, Item* const* out, std::size_t count, std::size_t wanted,
+                     std::int64_t cutoff_ns);
   void check_stamp(const Item& item) const;
   void check_oldest() const;
 

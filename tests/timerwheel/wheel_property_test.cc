@@ -1,6 +1,6 @@
 // The wheel against the model, over long random runs and over short ones that rapidcheck shrinks.
-// Ten million operations in all; TIDEWHEEL_FULL makes it a hundred million, TIDEWHEEL_QUICK one. TIDEWHEEL_SEED
-// repeats a run.
+// Ten million operations in all; TIDEWHEEL_FULL makes it a hundred million, TIDEWHEEL_QUICK one.
+// TIDEWHEEL_SEED repeats a run.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -22,7 +22,8 @@ struct Shape {
 };
 
 void PrintTo(const Shape& shape, std::ostream* out) {
-  *out << shape.slots << " slots of 2^" << shape.shift << " ns, " << shape.items << " items, calm " << shape.calm;
+  *out << shape.slots << " slots of 2^" << shape.shift << " ns, " << shape.items << " items, calm "
+       << shape.calm;
 }
 
 ModelOptions options_of(const Shape& shape) {
@@ -78,7 +79,8 @@ TEST_P(WheelProperty, AgreesWithTheModelOverALongRun) {
     EXPECT_GT(model.counted().detached_buckets, 0U);
     EXPECT_EQ(model.counted().max_elements_per_hold, kMaxClaim);
   } catch (const Mismatch& mismatch) {
-    FAIL() << mismatch.what() << " at operation " << done << " of TIDEWHEEL_SEED=" << number_from_env("TIDEWHEEL_SEED", 0x7157);
+    FAIL() << mismatch.what() << " at operation " << done
+           << " of TIDEWHEEL_SEED=" << number_from_env("TIDEWHEEL_SEED", 0x7157);
   }
 }
 

@@ -36,7 +36,9 @@ class WheelTest : public testing::Test {
     std::vector<std::size_t> claimed;
     Item* out[kMaxClaim];
     while (const std::size_t count = wheel_.claim(out, dirtied_before)) {
-      for (Item* one : std::span(out).first(count)) claimed.push_back(static_cast<std::size_t>(one - items_.data()));
+      for (Item* one : std::span(out).first(count)) {
+        claimed.push_back(static_cast<std::size_t>(one - items_.data()));
+      }
     }
     return claimed;
   }
@@ -44,7 +46,9 @@ class WheelTest : public testing::Test {
     std::vector<std::size_t> claimed;
     Item* out[kMaxClaim];
     while (const std::size_t count = wheel_.claim_from(set, out)) {
-      for (Item* one : std::span(out).first(count)) claimed.push_back(static_cast<std::size_t>(one - items_.data()));
+      for (Item* one : std::span(out).first(count)) {
+        claimed.push_back(static_cast<std::size_t>(one - items_.data()));
+      }
     }
     return claimed;
   }
@@ -165,7 +169,9 @@ TEST_F(WheelTest, TheEndsOfTimeAreOrdinaryMoments) {
 }
 
 TEST_F(WheelTest, ElementsLeaveDetachedBuckets) {
-  for (std::size_t i = 0; i < 4; ++i) wheel_.insert(item(i), Instant{static_cast<std::int64_t>(i / 2) * kWidthNs});
+  for (std::size_t i = 0; i < 4; ++i) {
+    wheel_.insert(item(i), Instant{static_cast<std::int64_t>(i / 2) * kWidthNs});
+  }
   wheel_.detach_expired(Instant::max(), Instant{kWidthNs});
   wheel_.remove(item(0));
   EXPECT_EQ(wheel_.oldest(), Instant{0});
@@ -209,7 +215,9 @@ TEST_F(WheelTest, ALateReadingIsNoClockStep) {
 }
 
 TEST_F(WheelTest, ElementsLeaveWhileTheyAreOverdue) {
-  for (std::size_t i = 0; i < 4; ++i) wheel_.insert(item(i), Instant{kWindowNs + static_cast<std::int64_t>(i) * kWidthNs});
+  for (std::size_t i = 0; i < 4; ++i) {
+    wheel_.insert(item(i), Instant{kWindowNs + static_cast<std::int64_t>(i) * kWidthNs});
+  }
   wheel_.observe(Instant{0});
   wheel_.insert(item(4), Instant{0});
   wheel_.remove(item(0));
@@ -226,7 +234,8 @@ TEST_F(WheelTest, ASyncSetHoldsWhatWasListedAndNothingLater) {
   wheel_.insert(item(1), Instant{kWindowNs});
   wheel_.insert(item(2), Instant{kWindowNs + kWidthNs});
   wheel_.insert(item(3), Instant{kWindowNs + 2 * kWidthNs});
-  wheel_.detach_expired(Instant{kWindowNs + kWidthNs - 1}, Instant{kWindowNs + 2 * kWidthNs});  // 0 and 1 are ready
+  wheel_.detach_expired(Instant{kWindowNs + kWidthNs - 1},
+                        Instant{kWindowNs + 2 * kWidthNs});  // 0 and 1 are ready
   wheel_.insert_at(item(4), Instant{3}, Instant{kWindowNs + 2 * kWidthNs});                     // ancient
   SyncSet* set = wheel_.take_all();
   EXPECT_EQ(wheel_.stats().elements_under_lock(), 5U) << "taking looks at no element";
@@ -241,7 +250,9 @@ TEST_F(WheelTest, ASyncSetHoldsWhatWasListedAndNothingLater) {
 }
 
 TEST_F(WheelTest, WhatASyncLeavesComesFirstWithItsStamp) {
-  for (std::size_t i = 0; i < 3; ++i) wheel_.insert(item(i), Instant{static_cast<std::int64_t>(i) * kWidthNs});
+  for (std::size_t i = 0; i < 3; ++i) {
+    wheel_.insert(item(i), Instant{static_cast<std::int64_t>(i) * kWidthNs});
+  }
   SyncSet* set = wheel_.take_all();
   Item* out[1];
   ASSERT_EQ(wheel_.claim_from(*set, out), 1U);
@@ -281,7 +292,9 @@ TEST_F(WheelTest, ASetPutBackAfterTheClockWasSetBackIsDueAtOnce) {
 // ---- back in front, moves, memory ----
 
 TEST_F(WheelTest, WhatIsUnclaimedComesAgainFirst) {
-  for (std::size_t i = 0; i < 3; ++i) wheel_.insert(item(i), Instant{static_cast<std::int64_t>(i) * kWidthNs});
+  for (std::size_t i = 0; i < 3; ++i) {
+    wheel_.insert(item(i), Instant{static_cast<std::int64_t>(i) * kWidthNs});
+  }
   while (wheel_.detach_oldest()) {
   }
   Item* out[1];
@@ -293,7 +306,9 @@ TEST_F(WheelTest, WhatIsUnclaimedComesAgainFirst) {
 TEST_F(WheelTest, MovesOldestFirstAndKeepsStamps) {
   WheelHint hint;
   ItemWheel other(WheelOptions{}, hint);
-  for (std::size_t i = 0; i < 100; ++i) wheel_.insert(item(i), Instant{static_cast<std::int64_t>(i) * kWidthNs});
+  for (std::size_t i = 0; i < 100; ++i) {
+    wheel_.insert(item(i), Instant{static_cast<std::int64_t>(i) * kWidthNs});
+  }
   const Instant now{100 * kWidthNs};
   WheelNode* moved[kMaxClaim];
   std::size_t total = 0;
@@ -305,7 +320,9 @@ TEST_F(WheelTest, MovesOldestFirstAndKeepsStamps) {
     other.check_invariants();
   }
   EXPECT_EQ(total, 100U);
-  for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(item(i).node.stamp, Instant{static_cast<std::int64_t>(i) * kWidthNs});
+  for (std::size_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(item(i).node.stamp, Instant{static_cast<std::int64_t>(i) * kWidthNs});
+  }
   EXPECT_EQ(other.oldest(), Instant{0});
   for (std::size_t i = 0; i < 100; ++i) other.remove(item(i));
 }

@@ -1,9 +1,10 @@
-// The properties that a dirty list can keep, one scenario each, asked of every design. The table says which design
-// keeps which: the wheel all of them, the classic ones not, as their originals. A design that unexpectedly
-// breaks one fails here, and so does one that unexpectedly keeps it: its fault is part of what is compared.
-// What every design must keep whatever its order (one place, counters, nothing lost, sync complete under random
-// sequences) is in dirty_list_life_test.cc. P6 (throttling) and P11 (contexts) are the engine's.
-// P4c's other half, cost independent of clean objects, holds by construction: clean objects are on no list.
+// The properties that a dirty list can keep, one scenario each, asked of every design. The table says which
+// design keeps which: the wheel all of them, the classic ones not, as their originals. A design that
+// unexpectedly breaks one fails here, and so does one that unexpectedly keeps it: its fault is part of what
+// is compared. What every design must keep whatever its order (one place, counters, nothing lost, sync
+// complete under random sequences) is in dirty_list_life_test.cc. P6 (throttling) and P11 (contexts) are the
+// engine's. P4c's other half, cost independent of clean objects, holds by construction: clean objects are on
+// no list.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -161,7 +162,8 @@ bool sync_meets_what_comes_back(ListRig& rig) {
       rig.end(slot, WriteOutcome::kWritten, WorkKind::kSync);
     }
   }
-  return met.count(slots[0].object) == 1 && met.count(slots[1].object) == 1 && met.count(slots[2].object) == 1;
+  return met.count(slots[0].object) == 1 && met.count(slots[1].object) == 1 &&
+         met.count(slots[2].object) == 1;
 }
 
 // P4: a sync of 10 looks at some 10 elements, whatever was dirtied after it began.
@@ -386,7 +388,8 @@ struct Row {
 };
 constexpr bool Y = true;
 constexpr bool n = false;
-constexpr std::array kDesigns = {"timer-wheel", "single-list", "tagged-list", "syncer-slots", "parallel-lists"};
+constexpr std::array kDesigns = {"timer-wheel", "single-list", "tagged-list", "syncer-slots",
+                                 "parallel-lists"};
 // docs/dirty-lists.md prints this table; IsWhatTheDocumentationPrints compares.
 constexpr std::array kTable = {
     Row{"P1", "AgeSurvivesASkip", age_survives_a_skip, {Y, n, Y, Y, n}},
@@ -450,7 +453,9 @@ TEST(ConformanceTable, IsWhatTheDocumentationPrints) {
 TEST(ConformanceTable, CoversEveryDesign) {
   const std::set<std::string> named(kDesigns.begin(), kDesigns.end());
   for (const std::string& design : all_designs()) EXPECT_EQ(named.count(design), 1U) << design;
-  for (const Row& row : kTable) EXPECT_TRUE(row.expected[0]) << "the wheel keeps every property: " << row.scenario;
+  for (const Row& row : kTable) {
+    EXPECT_TRUE(row.expected[0]) << "the wheel keeps every property: " << row.scenario;
+  }
 }
 
 }  // namespace

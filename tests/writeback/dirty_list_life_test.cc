@@ -287,8 +287,8 @@ TEST_P(DirtyListLife, AnyListedSeesWhatASelectionWould) {
   EXPECT_FALSE(rig.list->any_listed(0, 1));
 }
 
-// Random sequences of every operation, with several works open at once, beside a model of where each object is
-// and of what each sync must still write.
+// Random sequences of every operation, with several works open at once, beside a model of where each object
+// is and of what each sync must still write.
 class RandomLife {
  public:
   RandomLife(const std::string& design, std::uint64_t seed) : rig_(design, kObjects), rng_(seed) {
@@ -366,12 +366,15 @@ class RandomLife {
   std::ptrdiff_t pick(std::size_t n) { return static_cast<std::ptrdiff_t>(rng_.below(n)); }
 
   void open_work() {
-    constexpr std::array kKinds = {WorkKind::kPeriodic, WorkKind::kBackground, WorkKind::kSync, WorkKind::kReclaim};
+    constexpr std::array kKinds = {WorkKind::kPeriodic, WorkKind::kBackground, WorkKind::kSync,
+                                   WorkKind::kReclaim};
     Work work{kKinds[rng_.below(kKinds.size())], nullptr, rig_.now, {}};
     work.selection = rig_.select(work.kind);
     if (work.kind == WorkKind::kSync) {
       for (std::size_t i = 0; i < kObjects; ++i) {
-        if (models_[i].phase == DirtyPhase::kListed || models_[i].phase == DirtyPhase::kRetry) work.must.insert(i);
+        if (models_[i].phase == DirtyPhase::kListed || models_[i].phase == DirtyPhase::kRetry) {
+          work.must.insert(i);
+        }
       }
     }
     works_.push_back(std::move(work));
@@ -396,7 +399,8 @@ class RandomLife {
       claimed_.push_back(i);
       no_longer_due(i);
     }
-    if (n == 0 && work.kind == WorkKind::kSync && claimed_.empty() && writing_.empty() && published_.empty()) {
+    if (n == 0 && work.kind == WorkKind::kSync && claimed_.empty() && writing_.empty() &&
+        published_.empty()) {
       EXPECT_TRUE(work.must.empty()) << "a sync has ended and missed something";
     }
   }
@@ -478,7 +482,8 @@ class RandomLife {
       EXPECT_EQ(took, TakeOut::kClean);
       return;
     }
-    const bool can = model.batch >= 0 || model.phase == DirtyPhase::kListed || model.phase == DirtyPhase::kRetry;
+    const bool can =
+        model.batch >= 0 || model.phase == DirtyPhase::kListed || model.phase == DirtyPhase::kRetry;
     if (!can) {
       EXPECT_EQ(took, TakeOut::kInBatch);
       return;

@@ -45,7 +45,8 @@ class Scene {
   void run(int owners, int rounds, std::uint64_t seed) {
     std::vector<Thread> threads;
     for (int i = 0; i < owners; ++i) {
-      threads.emplace_back("owner", [this, i, rounds, seed] { own(rounds, seed * 100 + static_cast<unsigned>(i)); });
+      threads.emplace_back("owner",
+                           [this, i, rounds, seed] { own(rounds, seed * 100 + static_cast<unsigned>(i)); });
     }
     for (std::size_t i = 0; i < batch_store_.size(); ++i) {
       threads.emplace_back("flusher", [this, i, rounds, seed] { flush(i, rounds, seed * 100 + 50 + i); });
@@ -54,8 +55,8 @@ class Scene {
     for (Thread& thread : threads) thread.join();
     for (Page& page : shared_) {
       SCENE_CHECK(page.object.state().clean() || page.object.state().classes() != 0);
-      SCENE_CHECK(!page.object.state().clean() ||
-                  page.written.load(std::memory_order_seq_cst) == page.dirtied.load(std::memory_order_seq_cst));
+      SCENE_CHECK(!page.object.state().clean() || page.written.load(std::memory_order_seq_cst) ==
+                                                      page.dirtied.load(std::memory_order_seq_cst));
       while (cancel(page.object) == TakeOut::kInBatch) {
       }
     }
@@ -138,7 +139,8 @@ class Scene {
       SelectionRequest request;
       request.kind = kKinds[rng.below(kKinds.size())];
       request.now = tick();
-      request.dirtied_before = request.kind == WorkKind::kPeriodic ? request.now - seconds(1) : Instant::max();
+      request.dirtied_before =
+          request.kind == WorkKind::kPeriodic ? request.now - seconds(1) : Instant::max();
       auto selection = list_->select(request);
       begin_batch();
       std::array<DirtyObject*, 3> out{};
@@ -234,18 +236,26 @@ INSTANTIATE_TEST_SUITE_P(Designs, DirtyListRaces, ::testing::ValuesIn(all_design
 #if TW_SIM
 
 constexpr sim::Options kSceneOptions{.schedules = 1500, .cpus = 2};
-SIM_TEST_WITH(DirtyListSim, NothingIsLostByTimerWheel, kSceneOptions) { Scene("timer-wheel", 2).run(2, 3, 1); }
-SIM_TEST_WITH(DirtyListSim, NothingIsLostBySingleList, kSceneOptions) { Scene("single-list", 1).run(2, 3, 2); }
-SIM_TEST_WITH(DirtyListSim, NothingIsLostByTaggedList, kSceneOptions) { Scene("tagged-list", 1).run(2, 3, 3); }
-SIM_TEST_WITH(DirtyListSim, NothingIsLostBySyncerSlots, kSceneOptions) { Scene("syncer-slots", 1).run(2, 3, 4); }
+SIM_TEST_WITH(DirtyListSim, NothingIsLostByTimerWheel, kSceneOptions) {
+  Scene("timer-wheel", 2).run(2, 3, 1);
+}
+SIM_TEST_WITH(DirtyListSim, NothingIsLostBySingleList, kSceneOptions) {
+  Scene("single-list", 1).run(2, 3, 2);
+}
+SIM_TEST_WITH(DirtyListSim, NothingIsLostByTaggedList, kSceneOptions) {
+  Scene("tagged-list", 1).run(2, 3, 3);
+}
+SIM_TEST_WITH(DirtyListSim, NothingIsLostBySyncerSlots, kSceneOptions) {
+  Scene("syncer-slots", 1).run(2, 3, 4);
+}
 SIM_TEST_WITH(DirtyListSim, NothingIsLostByParallelLists, kSceneOptions) {
   Scene("parallel-lists", 1).run(2, 3, 5);
 }
 
 // ---- the re-dirty pair (dirty_object.h) ----
 
-// A writer dirties twice while a flusher writes; afterwards what is not written must be marked. `covered` is the
-// writer's test of the state.
+// A writer dirties twice while a flusher writes; afterwards what is not written must be marked. `covered` is
+// the writer's test of the state.
 void redirty_pair(bool (*covered)(const DirtyObject&)) {
   auto list = find_dirty_list_design("timer-wheel")->make(DirtyListOptions{.shards = 1});
   Page page;
@@ -269,7 +279,8 @@ void redirty_pair(bool (*covered)(const DirtyObject&)) {
     list->end_write(slot, WorkKind::kBackground, now);
   }
   writer.join();
-  const bool written = page.written.load(std::memory_order_seq_cst) == page.dirtied.load(std::memory_order_seq_cst);
+  const bool written =
+      page.written.load(std::memory_order_seq_cst) == page.dirtied.load(std::memory_order_seq_cst);
   const bool marked = !page.object.state().clean();
   list->cancel(page.object, {});
   if (!written && !marked) sim::fail("dirt is lost: a page is dirty and its object clean");

@@ -8,7 +8,8 @@
 namespace tidewheel {
 namespace {
 
-static_assert(sizeof(WheelNode) + sizeof(std::uint32_t) + sizeof(std::uint16_t) <= 40, "hook, stamp and place");
+static_assert(sizeof(WheelNode) + sizeof(std::uint32_t) + sizeof(std::uint16_t) <= 40,
+              "hook, stamp and place");
 
 TEST(DirtyStateTest, EveryFieldComesBackAsItWasPutIn) {
   for (std::uint32_t classes = 0; classes <= kDirtyAll; ++classes) {

@@ -177,8 +177,8 @@ TEST_P(EngineDesign, SeveralFlushersShareTheExcess) {
   EXPECT_GT(left + 5120, 1U << 20) << "the flushers together wrote too much";
 }
 
-// A target that can't write anything just now (or whose device is gone) is not asked over and over: neither for
-// what is over the threshold, nor for what has expired, nor for reclaim.
+// A target that can't write anything just now (or whose device is gone) is not asked over and over: neither
+// for what is over the threshold, nor for what has expired, nor for reclaim.
 TEST_P(EngineDesign, BusyObjectsAreNotOfferedOverAndOver) {
   for (const WriteOutcome outcome : {WriteOutcome::kSkipped, WriteOutcome::kFailed}) {
     for (const bool over_threshold : {true, false}) {
@@ -197,7 +197,8 @@ TEST_P(EngineDesign, BusyObjectsAreNotOfferedOverAndOver) {
       if (!over_threshold) rig.engine->reclaim(*rig.context, 4096);
       rig.driver->run_for(seconds(60));  // beyond expire
       const std::uint64_t batches = rig.target.batches.load(std::memory_order_relaxed);
-      // One per 128 ms and the shorter pauses before; failures: some 20 groups a rung, and what the ticks add.
+      // One per 128 ms and the shorter pauses before; failures: some 20 groups a rung, and what the ticks
+      // add.
       EXPECT_LE(batches, 60'000U / 128 + 60) << static_cast<int>(outcome) << over_threshold;
       EXPECT_GE(batches, 3U);
       refuses = false;

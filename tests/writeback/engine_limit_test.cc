@@ -100,7 +100,8 @@ void run_writers_against_the_limit(const char* design, std::uint64_t limit, bool
   if (failing) {
     rig.target.decide = [&](FakeObject&, WriteSlot&) {
       const bool fifth = turns.fetch_add(1, std::memory_order_relaxed) % 5 == 0;
-      return fifth && device_fails.load(std::memory_order_relaxed) ? WriteOutcome::kFailed : WriteOutcome::kWritten;
+      return fifth && device_fails.load(std::memory_order_relaxed) ? WriteOutcome::kFailed
+                                                                   : WriteOutcome::kWritten;
     };
   }
   constexpr int kWriters = 16;
@@ -159,8 +160,12 @@ INSTANTIATE_TEST_SUITE_P(Designs, EngineLimit, ::testing::ValuesIn(kAllDesigns),
   return name;
 });
 
-TEST_P(EngineLimit, HoldsAgainstAStallingDevice) { run_writers_against_the_limit(GetParam(), 512 << 10, false); }
-TEST_P(EngineLimit, HoldsAgainstAFailingDevice) { run_writers_against_the_limit(GetParam(), 512 << 10, true); }
+TEST_P(EngineLimit, HoldsAgainstAStallingDevice) {
+  run_writers_against_the_limit(GetParam(), 512 << 10, false);
+}
+TEST_P(EngineLimit, HoldsAgainstAFailingDevice) {
+  run_writers_against_the_limit(GetParam(), 512 << 10, true);
+}
 TEST_P(EngineLimit, TinyLimitsWork) { run_writers_against_the_limit(GetParam(), 20 << 10, false); }
 
 TEST(EngineLimitExact, AllowanceNeverExceedsItsLimit) {
@@ -283,7 +288,8 @@ TEST(EngineLimitExact, AnInterruptEndsWritersThatWaitAndNothingElse) {
   EXPECT_EQ(rig.engine->balance_dirty_pages(*rig.context, 32 << 10).error().code, Reason::kInterrupted);
   rig.device.stall(false);
   EXPECT_TRUE(rig.engine->sync(*rig.context).has_value());
-  EXPECT_TRUE(rig.engine->balance_dirty_pages(*rig.context, 4096).has_value()) << "who needn't wait is granted";
+  EXPECT_TRUE(rig.engine->balance_dirty_pages(*rig.context, 4096).has_value())
+      << "who needn't wait is granted";
   rig.engine->end_interrupt();
   for (int i = 0; i < 64; ++i) EXPECT_TRUE(rig.dirty(*objects[0], 4096)) << "waits as before";
   EXPECT_TRUE(rig.engine->sync(*rig.context).has_value());

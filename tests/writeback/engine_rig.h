@@ -70,7 +70,9 @@ class FakeTarget : public WritebackTarget {
       last_key = slot.sort_key;
       slot.outcome = decide ? decide(object, slot) : WriteOutcome::kWritten;
       if (on_write) on_write(object, slot, batch.kind());
-      std::uint64_t bytes = slot.outcome == WriteOutcome::kSkipped ? 0 : object.dirty_bytes.exchange(0, std::memory_order_seq_cst);
+      std::uint64_t bytes = slot.outcome == WriteOutcome::kSkipped
+                                ? 0
+                                : object.dirty_bytes.exchange(0, std::memory_order_seq_cst);
       std::uint64_t rest = 0;
       if (bytes > slot.limit_bytes) {
         rest = bytes - slot.limit_bytes;
@@ -138,7 +140,8 @@ class VirtualDevice final : public FakeDevice {
     }
     Instant from = std::max(driver_.clock().now(), busy_until_);
     if (bytes_per_s_ != 0) {
-      from = from + Duration{static_cast<std::int64_t>(static_cast<double>(batch.io.bytes) * 1e9 / static_cast<double>(bytes_per_s_))};
+      from = from + Duration{static_cast<std::int64_t>(static_cast<double>(batch.io.bytes) * 1e9 /
+                                                       static_cast<double>(bytes_per_s_))};
       busy_until_ = from;
     }
     driver_.post(from + latency_, &VirtualDevice::done, this, reinterpret_cast<std::uint64_t>(&batch));
@@ -233,6 +236,7 @@ inline EngineOptions small_options() {
   return o;
 }
 
-inline const char* const kAllDesigns[] = {"timer-wheel", "single-list", "tagged-list", "syncer-slots", "parallel-lists"};
+inline const char* const kAllDesigns[] = {"timer-wheel", "single-list", "tagged-list", "syncer-slots",
+                                          "parallel-lists"};
 
 }  // namespace tidewheel

@@ -80,7 +80,9 @@ SIM_TEST(EngineSim, WritersThatWaitAreServedThoughNothingIsPeriodic) {
   }
   for (int w = 0; w < 3; ++w) {
     writers.emplace_back("writer", [&, w] {
-      for (int i = 0; i < 8; ++i) SIM_CHECK(rig.dirty(*objects[static_cast<std::size_t>(w * 4 + i % 4)], 4096));
+      for (int i = 0; i < 8; ++i) {
+        SIM_CHECK(rig.dirty(*objects[static_cast<std::size_t>(w * 4 + i % 4)], 4096));
+      }
     });
   }
   for (Thread& writer : writers) writer.join();
@@ -188,7 +190,8 @@ SIM_TEST(EngineSim, SyncCoversWhatWasDirtyBeforeIt) {
     auto& versioned = static_cast<Versioned&>(object);
     if (&object == &objects[0] && partial-- > 0 && slot.bytes > 1) return WriteOutcome::kPartial;
     // Noted when the write begins: the sync must wait for a write that begins with all of its versions.
-    versioned.durable_mine.store(versioned.version_mine.load(std::memory_order_seq_cst), std::memory_order_seq_cst);
+    versioned.durable_mine.store(versioned.version_mine.load(std::memory_order_seq_cst),
+                                 std::memory_order_seq_cst);
     versioned.durable.store(versioned.version.load(std::memory_order_seq_cst), std::memory_order_seq_cst);
     return WriteOutcome::kWritten;
   };
@@ -218,7 +221,8 @@ SIM_TEST(EngineSim, SyncCoversWhatWasDirtyBeforeIt) {
   disturber.join();
   SIM_CHECK(rig.engine->sync(*rig.context).has_value());
   for (Versioned& object : objects) {
-    SIM_CHECK(object.durable.load(std::memory_order_seq_cst) == object.version.load(std::memory_order_seq_cst));
+    SIM_CHECK(object.durable.load(std::memory_order_seq_cst) ==
+              object.version.load(std::memory_order_seq_cst));
     SIM_CHECK(object.state().clean());
   }
   SIM_CHECK(rig.context->counts().all_zero());
@@ -276,9 +280,9 @@ class GatedTarget final : public FakeTarget, public FakeDevice {
   bool open_ TW_GUARDED_BY(lock_) = false;
 };
 
-// A flusher that is gathering may have claimed what the sync is to cover, find that it doesn't fit, and put it
-// back, between the sync's look at the list and its look at the batches. (single-list: its works share one list;
-// the wheel keeps apart what is the sync's.)
+// A flusher that is gathering may have claimed what the sync is to cover, find that it doesn't fit, and put
+// it back, between the sync's look at the list and its look at the batches. (single-list: its works share one
+// list; the wheel keeps apart what is the sync's.)
 SIM_TEST_WITH(EngineSim, SyncMissesNothingThatIsPutBack, (sim::Options{.schedules = 1500})) {
   EngineOptions o = sim_options();
   o.design = "single-list";
@@ -359,11 +363,21 @@ void sync_beside_another_flusher(const char* design) {
   for (FakeObject& other : others) rig.cancel(other);
 }
 constexpr sim::Options kSyncBesideAFlusher{.schedules = 300};
-SIM_TEST_WITH(EngineSim, SyncBesideAFlusherMissesNothingTimerWheel, kSyncBesideAFlusher) { sync_beside_another_flusher("timer-wheel"); }
-SIM_TEST_WITH(EngineSim, SyncBesideAFlusherMissesNothingSingleList, kSyncBesideAFlusher) { sync_beside_another_flusher("single-list"); }
-SIM_TEST_WITH(EngineSim, SyncBesideAFlusherMissesNothingTaggedList, kSyncBesideAFlusher) { sync_beside_another_flusher("tagged-list"); }
-SIM_TEST_WITH(EngineSim, SyncBesideAFlusherMissesNothingSyncerSlots, kSyncBesideAFlusher) { sync_beside_another_flusher("syncer-slots"); }
-SIM_TEST_WITH(EngineSim, SyncBesideAFlusherMissesNothingParallelLists, kSyncBesideAFlusher) { sync_beside_another_flusher("parallel-lists"); }
+SIM_TEST_WITH(EngineSim, SyncBesideAFlusherMissesNothingTimerWheel, kSyncBesideAFlusher) {
+  sync_beside_another_flusher("timer-wheel");
+}
+SIM_TEST_WITH(EngineSim, SyncBesideAFlusherMissesNothingSingleList, kSyncBesideAFlusher) {
+  sync_beside_another_flusher("single-list");
+}
+SIM_TEST_WITH(EngineSim, SyncBesideAFlusherMissesNothingTaggedList, kSyncBesideAFlusher) {
+  sync_beside_another_flusher("tagged-list");
+}
+SIM_TEST_WITH(EngineSim, SyncBesideAFlusherMissesNothingSyncerSlots, kSyncBesideAFlusher) {
+  sync_beside_another_flusher("syncer-slots");
+}
+SIM_TEST_WITH(EngineSim, SyncBesideAFlusherMissesNothingParallelLists, kSyncBesideAFlusher) {
+  sync_beside_another_flusher("parallel-lists");
+}
 
 // Memory is freed as soon as cancel() has returned.
 SIM_TEST(EngineSim, CancelledObjectsCanBeFreedWhileWritebackGoesOn) {
@@ -462,7 +476,8 @@ SIM_TEST_WITH(EngineSim, StopEndsAnFsyncThatWaitsForItsTurn, (sim::Options{.sche
     threads.emplace_back("fsyncer", [&, i] { SIM_CHECK(rig.engine->fsync(*objects[i]).has_value()); });
   }
   while (device.count() < kStuck) sleep_for(milliseconds(1));
-  Thread last("fsyncer", [&] { SIM_CHECK(rig.engine->fsync(*objects[kStuck]).error().code == Reason::kShutDown); });
+  Thread last("fsyncer",
+              [&] { SIM_CHECK(rig.engine->fsync(*objects[kStuck]).error().code == Reason::kShutDown); });
   sleep_for(milliseconds(1));
   Thread stopper("stopper", [&] { rig.engine->stop(); });
   last.join();

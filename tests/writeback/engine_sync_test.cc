@@ -187,7 +187,8 @@ TEST_P(EngineIntegrity, SyncIsNotHeldUpByBackgroundWork) {
   ASSERT_TRUE(rig.engine->sync(*rig.context).has_value());
   EXPECT_LT((rig.clock.now() - began).ns, seconds(6).ns);
   // All that was written from the call on was written for it, but for the batch being made at that moment.
-  const auto others = std::count_if(kinds.begin(), kinds.end(), [](WorkKind kind) { return kind != WorkKind::kSync; });
+  const auto others =
+      std::count_if(kinds.begin(), kinds.end(), [](WorkKind kind) { return kind != WorkKind::kSync; });
   EXPECT_LE(others, 64);
 }
 
@@ -285,7 +286,8 @@ TEST_P(EngineIntegrity, AFailedFlushFailsTheSync) {
   rig.dirty(object, 4096);
   EXPECT_FALSE(rig.engine->fsync(object, nullptr).has_value());
   rig.target.flush_result = {};
-  EXPECT_FALSE(rig.engine->fsync(object, &opened).has_value()) << "what the failed flush covered was never reported";
+  EXPECT_FALSE(rig.engine->fsync(object, &opened).has_value())
+      << "what the failed flush covered was never reported";
   EXPECT_TRUE(rig.engine->fsync(object, &opened).has_value());
 }
 
@@ -371,7 +373,9 @@ TEST_P(EngineIntegrity, ADeviceThatNeverCompletesHangsItsOwnContextOnly) {
 TEST_P(EngineIntegrity, BusyObjectsAreAskedAgainAndInTheEndReported) {
   VirtualRig rig(options());
   int busy = 5;
-  rig.target.decide = [&](FakeObject&, WriteSlot&) { return busy-- > 0 ? WriteOutcome::kSkipped : WriteOutcome::kWritten; };
+  rig.target.decide = [&](FakeObject&, WriteSlot&) {
+    return busy-- > 0 ? WriteOutcome::kSkipped : WriteOutcome::kWritten;
+  };
   rig.dirty(rig.make(), 4096);
   EXPECT_TRUE(rig.engine->sync(*rig.context).has_value());
   EXPECT_EQ(rig.dirty_objects(), 0U);
@@ -466,8 +470,8 @@ TEST_P(EngineIntegrity, AgeAtWriteStartStaysWithinItsBoundUnderAMix) {
   EXPECT_EQ(rig.dirty_objects(), 0U);
 }
 
-// P1 with a device that fails now and then: the first attempt keeps the bound whatever became of others, and a
-// failed object's next attempt comes by its back-off, not by its age.
+// P1 with a device that fails now and then: the first attempt keeps the bound whatever became of others, and
+// a failed object's next attempt comes by its back-off, not by its age.
 TEST_P(EngineIntegrity, TheFirstAttemptKeepsItsAgeBoundThoughWritesFail) {
   EngineOptions o = options();
   o.dirty_bytes = 64 << 20;

@@ -106,7 +106,8 @@ TEST(WorkSchedule, ExtremeLengthsDoNotOverflow) {
   schedule.arm(kStart);
   EXPECT_FALSE(schedule.next_work(at(kStart)).work);
   EXPECT_LT(schedule.dirtied_before(kStart), kStart);
-  EXPECT_EQ(WorkSchedule(Duration::max(), seconds(1), 1).dirtied_before(Instant{INT64_MIN + 5}), Instant::min());
+  EXPECT_EQ(WorkSchedule(Duration::max(), seconds(1), 1).dirtied_before(Instant{INT64_MIN + 5}),
+            Instant::min());
 }
 
 }  // namespace

@@ -44,7 +44,9 @@ struct ListRig {
     SelectionRequest asked;
     asked.kind = kind;
     asked.now = now;
-    asked.dirtied_before = kind == WorkKind::kPeriodic ? now - expire : kind == WorkKind::kSync ? now : Instant::max();
+    asked.dirtied_before = kind == WorkKind::kPeriodic ? now - expire
+                           : kind == WorkKind::kSync   ? now
+                                                       : Instant::max();
     return asked;
   }
   std::unique_ptr<Selection> select(WorkKind kind) { return list->select(request(kind)); }

@@ -184,7 +184,8 @@ TEST_F(RetryLadderTest, RandomSequencesAreNeverEarlyNorLate) {
         out.resize(ladder_.claim_due(now, out));
         for (DirtyObject* object : out) {
           const auto at = std::find_if(objects_.begin(), objects_.end(),
-                                       [&](const auto& each) { return each.get() == object; }) - objects_.begin();
+                                       [&](const auto& each) { return each.get() == object; }) -
+                          objects_.begin();
           EXPECT_LE(earliest[static_cast<std::size_t>(at)], now);
           change_to_clean(*object);
           object->retry_step = static_cast<std::uint8_t>(rng.below(8));

@@ -88,7 +88,8 @@ void ClassicList::unlink_locked(ListShard& shard, DirtyObject& object) {
   ClassicShard& home = static_cast<ClassicShard&>(shard);
   home.lock.assert_held();
   unlink_node(object.node);
-  // Only then can it have been the oldest, or the last; else the ends of the lists, likely cold, are left alone.
+  // Only then can it have been the oldest, or the last; else the ends of the lists, likely cold, are left
+  // alone.
   if (object.node.stamp.ns <= home.oldest_ns.load(std::memory_order_relaxed) ||
       home.count.load(std::memory_order_relaxed) == 1) {
     publish_oldest_locked(home);
@@ -129,15 +130,16 @@ class ClassicList::ClassicSelection final : public SelectionBase {
       ClassicShard& home = lists_.list(i);
       ShardHold hold(home);
       sync_before_[i] = moment_of(home);
-      home.open_syncs.insert(std::upper_bound(home.open_syncs.begin(), home.open_syncs.end(), sync_before_[i]),
-                             sync_before_[i]);
+      home.open_syncs.insert(
+          std::upper_bound(home.open_syncs.begin(), home.open_syncs.end(), sync_before_[i]), sync_before_[i]);
     }
   }
   ~ClassicSelection() override {
     for (std::uint32_t i = 0; i < sync_before_.size(); ++i) {
       ClassicShard& home = lists_.list(i);
       ShardHold hold(home);
-      home.open_syncs.erase(std::lower_bound(home.open_syncs.begin(), home.open_syncs.end(), sync_before_[i]));
+      home.open_syncs.erase(
+          std::lower_bound(home.open_syncs.begin(), home.open_syncs.end(), sync_before_[i]));
     }
   }
 

@@ -3,7 +3,8 @@
 // Owns:      the three lists of each shard.
 // Locks:     ListShard::lock. queue_io() moves everything that expired, one by one, in one hold; a flusher
 //            then takes one object per hold.
-// Invariant: b_dirty is sorted by stamp, youngest at the front; b_io and b_more_io are consumed from the back.
+// Invariant: b_dirty is sorted by stamp, youngest at the front; b_io and b_more_io are consumed from the
+//            back.
 // Source:    the public descriptions of Linux's writeback lists; docs/dirty-lists.md#single-list.
 //
 //   mark_dirty --> b_dirty --queue_io (expired)--> b_io --claim--> batch
@@ -31,7 +32,8 @@ class ClassicList : public DirtyListBase {
  protected:
   ClassicList(std::uint32_t lists, const DirtyListOptions& options);
 
-  void link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd* end, Instant now) override;
+  void link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd* end,
+                   Instant now) override;
   void unlink_locked(ListShard& shard, DirtyObject& object) override;
   std::uint64_t check_shard_locked(const ListShard& shard) const override;
 

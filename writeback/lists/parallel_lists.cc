@@ -1,7 +1,7 @@
 // writeback/lists/parallel_lists.cc: `parallel-lists`: n classic lists, objects spread by hash, n flushers
 // each draining its own.
-// Faults: those of single-list, each within a list; and n fixed at the start: locality is lost (neighbours go to
-// different flushers, so a batch holds 1/n of a directory), a flusher with an empty list helps nobody.
+// Faults: those of single-list, each within a list; and n fixed at the start: locality is lost (neighbours go
+// to different flushers, so a batch holds 1/n of a directory), a flusher with an empty list helps nobody.
 // Where it differs from its original (2025's proposals for Linux): as single-list.
 #include <algorithm>
 
@@ -13,7 +13,8 @@ namespace tidewheel {
 namespace {
 
 std::uint32_t list_count(const DirtyListOptions& options) {
-  return std::clamp<std::uint32_t>(options.shards != 0 ? options.shards : options.flushers, 1, kMaxListShards);
+  return std::clamp<std::uint32_t>(options.shards != 0 ? options.shards : options.flushers, 1,
+                                   kMaxListShards);
 }
 
 class ParallelLists final : public ClassicList {

@@ -1,20 +1,20 @@
-// writeback/lists/syncer_slots.cc: `syncer-slots`: the BSD syncer: a ring of 32 one-second slots under one lock.
-// An object is filed by a delay that its dirty class sets, so many slots ahead of the ring's position; each
-// second's slot is written when the position reaches it, last in first out; background work ("rush") moves
-// the position on without waiting.
+// writeback/lists/syncer_slots.cc: `syncer-slots`: the BSD syncer: a ring of 32 one-second slots under one
+// lock. An object is filed by a delay that its dirty class sets, so many slots ahead of the ring's position;
+// each second's slot is written when the position reaches it, last in first out; background work ("rush")
+// moves the position on without waiting.
 // Units:   a slot is one second; delays: data 30 s, timestamps 29 s, metadata 28 s (the original's file,
 //          directory, metadata).
 // Faults, as its original has them (the conformance suite checks each):
 //   - one lock for every writer and flusher (a hold is short: one object);
 //   - LIFO inside a slot: the oldest of a second is written last (P1's order);
-//   - the deadline is relative to the ring's position, not to the clock, and a periodic turn moves at most one
-//     interval's slots: a slow slot delays all the later ones and that time is never made up (P1);
+//   - the deadline is relative to the ring's position, not to the clock, and a periodic turn moves at most
+//     one interval's slots: a slow slot delays all the later ones and that time is never made up (P1);
 //   - the delays are fixed: dirty_expire is ignored;
 //   - what was skipped, partly written or failed comes one second later, forgetting when it was due: behind
 //     what was dirtied long after it; and no back-off: a dead object is tried every second for ever;
 //   - "the oldest" isn't known: the answer is the oldest stamp since its slot was last empty.
-// Where it differs from the original: sync(2) there walks all of a mount's vnodes, here it takes the 32 slots in
-// one hold (DragonFly's dirty-only walk, in pointer moves); what comes back under a sync comes back to it.
+// Where it differs from the original: sync(2) there walks all of a mount's vnodes, here it takes the 32 slots
+// in one hold (DragonFly's dirty-only walk, in pointer moves); what comes back under a sync comes back to it.
 // Owns, locks: one shard; everything under its lock.
 #include <algorithm>
 #include <array>
@@ -112,7 +112,8 @@ class SyncerSlots final : public DirtyListBase {
   static void left_locked(SyncerShard& home, const WheelNode& node) TW_REQUIRES(home.lock);
   DirtyObject* pop_locked(SyncerShard& home, StampedList& from) TW_REQUIRES(home.lock);
 
-  void link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd* end, Instant now) override;
+  void link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd* end,
+                   Instant now) override;
   void unlink_locked(ListShard& shard, DirtyObject& object) override;
   std::uint64_t check_shard_locked(const ListShard& shard) const override;
 
@@ -134,7 +135,8 @@ void SyncerSlots::left_locked(SyncerShard& home, const WheelNode& node) {
   }
 }
 
-// A periodic turn: the seconds since the last one, but no more than the interval between turns has; what a slow
+// A periodic turn: the seconds since the last one, but no more than the interval between turns has; what a
+//                  slow
 // slot cost beyond that is lost.
 void SyncerSlots::tick_locked(SyncerShard& home, Instant now) {
   const std::int64_t second = now.ns / kSecondNs;

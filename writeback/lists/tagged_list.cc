@@ -1,10 +1,10 @@
 // writeback/lists/tagged_list.cc: `tagged-list`: one list sorted by stamp; a work tags on it what it is going
-// to write, and then finds the tagged ones (the variant whose regression begins this laboratory: seeds of 2014).
-// Purpose, kept intact: objects move between no lists, so no stamp is ever clobbered (P2), and a sync takes
-// only what was dirtied before it began (P4).
+// to write, and then finds the tagged ones (the variant whose regression begins this laboratory: seeds of
+// 2014). Purpose, kept intact: objects move between no lists, so no stamp is ever clobbered (P2), and a sync
+// takes only what was dirtied before it began (P4).
 // Faults, as its original has them (the conformance suite checks each):
-//   - the tag walk goes over all that is to be written in one hold: one lock, held in proportion to the number
-//     of dirty objects, with every writer of the device waiting;
+//   - the tag walk goes over all that is to be written in one hold: one lock, held in proportion to the
+//     number of dirty objects, with every writer of the device waiting;
 //   - what comes back with an old stamp is inserted by a walk from the old end, in its hold.
 // Where it differs from the original: an object leaves the list while it is in a batch (there it keeps its
 // place); a failed one goes to the retry ladder.
@@ -88,7 +88,8 @@ class TaggedList final : public DirtyListBase {
     return nullptr;
   }
 
-  void link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd* end, Instant now) override;
+  void link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd* end,
+                   Instant now) override;
   void unlink_locked(ListShard& shard, DirtyObject& object) override;
   std::uint64_t check_shard_locked(const ListShard& shard) const override;
 };
@@ -137,7 +138,8 @@ class TaggedList::TaggedSelection final : public SelectionBase {
     ShardHold hold(home);
     if (request_.kind == WorkKind::kSync) {
       cut_off_ = moment_of(home);
-      home.open_syncs.insert(std::upper_bound(home.open_syncs.begin(), home.open_syncs.end(), cut_off_), cut_off_);
+      home.open_syncs.insert(std::upper_bound(home.open_syncs.begin(), home.open_syncs.end(), cut_off_),
+                             cut_off_);
     }
     tag_walk_locked(home, cut_off_);
   }

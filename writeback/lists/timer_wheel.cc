@@ -2,9 +2,9 @@
 // Owns:      the shards' wheels; a sync's sets belong to their wheels.
 // Locks:     ListShard::lock. No hold looks at more than kMaxClaim (32) elements; what expires is detached by
 //            pointer, whatever its number.
-// Order:     oldest slot first within a shard; between shards by their hints, re-read for every hold. Within a
-//            slot (134 ms): order of arrival; what comes back goes behind it, so that large objects take turns
-//            with the small ones of their slot.
+// Order:     oldest slot first within a shard; between shards by their hints, re-read for every hold. Within
+//            a slot (134 ms): order of arrival; what comes back goes behind it, so that large objects take
+//            turns with the small ones of their slot.
 // Lateness:  a slot that straddles the cut-off stays: at most one slot late, never early.
 // Faults:    none known among the properties of the conformance suite.
 // Source:    timerwheel/wheel.h; docs/dirty-lists.md.
@@ -69,9 +69,11 @@ class TimerWheelList final : public DirtyListBase {
   class Taking;
   class Syncing;
 
-  WheelListShard& wheel_shard(std::uint32_t index) const { return static_cast<WheelListShard&>(shard(index)); }
-  // By CPU, then by thread: threads that share a CPU (one of them perhaps preempted while it holds a lock) use
-  // different shards.
+  WheelListShard& wheel_shard(std::uint32_t index) const {
+    return static_cast<WheelListShard&>(shard(index));
+  }
+  // By CPU, then by thread: threads that share a CPU (one of them perhaps preempted while it holds a lock)
+  // use different shards.
   std::uint32_t pick_shard(const DirtyObject&) const override {
     const std::uint32_t count = shard_count();
     if (count == 1) return 0;
@@ -84,7 +86,8 @@ class TimerWheelList final : public DirtyListBase {
     return oldest == Instant::min() ? Instant{INT64_MIN / 4} : oldest;
   }
   Instant stamp_locked(ListShard& shard, Instant now) override;
-  void link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd* end, Instant now) override;
+  void link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd* end,
+                   Instant now) override;
   void unlink_locked(ListShard& shard, DirtyObject& object) override;
   std::uint64_t check_shard_locked(const ListShard& shard) const override;
 
@@ -114,7 +117,8 @@ Instant TimerWheelList::stamp_locked(ListShard& shard, Instant now) {
   return shard.last;
 }
 
-void TimerWheelList::link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd*, Instant now) {
+void TimerWheelList::link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd*,
+                                 Instant now) {
   WheelListShard& home = static_cast<WheelListShard&>(shard);
   home.lock.assert_held();
   home.touch();
@@ -144,8 +148,8 @@ void TimerWheelList::unlink_locked(ListShard& shard, DirtyObject& object) {
   home.wheel.remove(object.node);
 }
 
-// Periodic, background, reclaim: ready buckets first, then slot by slot, always from the shard whose oldest is
-// the oldest.
+// Periodic, background, reclaim: ready buckets first, then slot by slot, always from the shard whose oldest
+// is the oldest.
 class TimerWheelList::Taking final : public SelectionBase {
  public:
   Taking(TimerWheelList& list, const SelectionRequest& request)
@@ -166,7 +170,8 @@ class TimerWheelList::Taking final : public SelectionBase {
       WheelListShard& home = list_.wheel_shard(index);
       WheelNode* nodes[kMaxClaim];
       ShardHold hold(home);
-      const std::size_t got = take_locked(home, std::span(nodes).first(std::min(kMaxClaim, out.size() - claimed)));
+      const std::size_t got =
+          take_locked(home, std::span(nodes).first(std::min(kMaxClaim, out.size() - claimed)));
       // Its hint speaks of a slot that straddles the cut-off, or of what a sync holds.
       if (got == 0) exhausted.set(index);
       claimed += list_.claim_nodes_locked(home, std::span(nodes).first(got), out.subspan(claimed));
