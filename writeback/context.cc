@@ -1,6 +1,7 @@
 #include "writeback/context.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/thread.h"
 #include "writeback/driver.h"
@@ -81,6 +82,7 @@ void WritebackContext::retire() {
   drop_running_sync();
   MutexLock guard(lock_);
   while (callers_ != 0) engine_.driver().wait(lock_, caller_left_, Duration::max());
+  if (std::exchange(failing_, false)) engine_.set_failing(*this, {});
   life_ = Life::kRetired;
   caller_left_.notify_all();
 }
@@ -98,6 +100,14 @@ Instant WritebackContext::oldest_dirty() const {
     }
   }
   return oldest;
+}
+
+bool WritebackContext::all_tried(std::uint64_t failures) const {
+  if (retries_at_once_.load(std::memory_order_relaxed)) return failures >= 2 * counts_.objects();
+  // In this order: what is claimed is in a batch that was active before, what comes back from it is listed
+  // before it is inactive.
+  return active_batches_.load(std::memory_order_seq_cst) == 0 && list_->oldest() == Instant::max() &&
+         active_batches_.load(std::memory_order_seq_cst) == 0;
 }
 
 void WritebackContext::raise_reclaim(std::uint64_t bytes) {

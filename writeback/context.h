@@ -67,6 +67,9 @@ class WritebackContext {
   const ByteCounts& counts() const { return counts_; }
   ErrorWord& write_errors() { return write_errors_; }
   std::span<const std::unique_ptr<Flusher>> flushers() const { return flushers_; }
+  // For a failing context: nothing that is dirty waits for its first write, or is being written. Where failures
+  // are filed among the rest (no back-off): there were twice as many failures lately as it has objects.
+  bool all_tried(std::uint64_t failures) const;
   Instant oldest_dirty() const;  // not the objects that are being gathered at this moment
 
  private:
@@ -85,6 +88,8 @@ class WritebackContext {
   // True: something was written, or waits for a back-off; the same work won't meet just the same again.
   bool finish_batch(Batch& batch, Instant now);
   void end_batch(Batch& batch, bool objects_came_back);
+  // Of a batch: whether anything was written, what failed if something did, and whether it had failed before.
+  void note_outcome(bool wrote, Error failed, bool failed_again, Instant now);
   void wake(const DirtyObject* object) { object_waiters_.wake(object); }
   void put_back(Batch& batch, DirtyObject& object, Instant now);
   static void complete_fsync(Batch& batch);
@@ -160,6 +165,14 @@ class WritebackContext {
   enum class Life : std::uint8_t { kAlive, kRetiring, kRetired };
   Life life_ TW_GUARDED_BY(lock_) = Life::kAlive;
   bool syncs_aborted_ TW_GUARDED_BY(lock_) = false;
+  // The first failure since the last success; Instant::max(): there was none.
+  Instant failing_since_ TW_GUARDED_BY(lock_) = Instant::max();
+  bool failing_ TW_GUARDED_BY(lock_) = false;  // and the engine has been told
+  // Whether failing_since_ is a moment, so that a success need not ask. Relaxed: a success that misses a failure
+  // of the same moment came before it as well as after it.
+  Atomic<bool> only_failures_{false};
+  Atomic<bool> retries_at_once_{false};     // its list has no back-off for failures
+  Atomic<std::uint32_t> active_batches_{0};  // in active_, for all_tried()
   CondVar sync_changed_;    // a sync run moved on
   CondVar fsync_released_;  // an fsync batch came free
   CondVar caller_left_;     // and: life_ is kRetired

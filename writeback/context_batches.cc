@@ -1,5 +1,6 @@
 // The way of a batch: begin, settle, submit, finish; for flushers and for fsync.
 #include <algorithm>
+#include <utility>
 
 #include "base/trace.h"
 #include "writeback/context.h"
@@ -28,6 +29,7 @@ void WritebackContext::begin_batch(Batch& batch, WorkKind kind) {
   batch.oldest_ = Instant::min();
   batch.put_back_ = Instant::max();
   active_[batch.id_] = true;
+  active_batches_.fetch_add(1, std::memory_order_seq_cst);
 }
 
 void WritebackContext::settle_batch(Batch& batch, Instant oldest) {
@@ -71,11 +73,15 @@ void WritebackContext::submit_batch(Batch& batch, Instant now) {
 bool WritebackContext::finish_batch(Batch& batch, Instant now) {
   bool progress = false;
   bool any_failed = false;
+  bool any_written = false;
+  bool failed_again = false;
+  Error last_error;
   std::uint64_t failed = 0;
   std::uint64_t given_up = 0;
   for (WriteSlot& slot : batch.slots_) {
     TW_ASSERT(slot.outcome != WriteOutcome::kPending, "a target completed a batch with an undecided slot");
     progress = progress || slot.outcome != WriteOutcome::kSkipped;
+    any_written = any_written || slot.outcome == WriteOutcome::kWritten || slot.outcome == WriteOutcome::kPartial;
     if (slot.outcome != WriteOutcome::kFailed) continue;
     if (slot.error.code == Reason::kOk) slot.error.code = Reason::kIo;
     ++failed;
@@ -88,6 +94,8 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
       ++given_up;
     } else {
       any_failed = true;
+      failed_again = failed_again || slot.object->retry_step != 0;
+      last_error = slot.error;
     }
   }
   engine_.begin_ending_batch();
@@ -101,6 +109,7 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
     const DirtyList::EndWrite ended = list_->end_write(slot, batch.kind_, now);
     if (ended.clean) ++clean;
     if (ended.comes_at_once) ++at_once;
+    if (ended.comes_at_once && slot.outcome == WriteOutcome::kFailed) retries_at_once_.store(true, std::memory_order_relaxed);
     if (ended.waiters) {
       wakes = true;
     } else {
@@ -114,13 +123,17 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
     if (wakes && slot.object != nullptr) wake(slot.object);
   }
   engine_.ended_batch();
+  if (any_written || any_failed) note_outcome(any_written, last_error, failed_again, now);
   TW_TRACE(writeback_written, id_, batch.slots_.size(), batch.io.bytes);
   objects_written_.fetch_add(batch.slots_.size(), std::memory_order_relaxed);
   pages_.fetch_add(batch.io.pages, std::memory_order_relaxed);
   io_bytes_.fetch_add(batch.io.bytes, std::memory_order_relaxed);
   ios_.fetch_add(batch.io.ios, std::memory_order_relaxed);
   batches_done_.fetch_add(1, std::memory_order_relaxed);
-  if (failed != 0) failed_writes_.fetch_add(failed, std::memory_order_relaxed);
+  if (failed != 0) {
+    failed_writes_.fetch_add(failed, std::memory_order_relaxed);
+    engine_.failures_.fetch_add(failed, std::memory_order_relaxed);
+  }
   if (given_up != 0) given_up_.fetch_add(given_up, std::memory_order_relaxed);
   if (batch.kind_ == WorkKind::kSync) sync_wrote(progress, now);
   end_batch(batch, came_back);
@@ -129,12 +142,31 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
   return moved_on;
 }
 
+void WritebackContext::note_outcome(bool wrote, Error failed, bool failed_again, Instant now) {
+  if (wrote) {
+    if (!only_failures_.load(std::memory_order_relaxed)) return;
+    MutexLock guard(lock_);
+    only_failures_.store(false, std::memory_order_relaxed);
+    failing_since_ = Instant::max();
+    if (std::exchange(failing_, false)) engine_.set_failing(*this, {});
+    return;
+  }
+  MutexLock guard(lock_);
+  if (failing_since_ > now) failing_since_ = now;  // the first one; or the clock was set back
+  only_failures_.store(true, std::memory_order_relaxed);
+  const Duration retries{std::min(engine_.options().retry_first.ns, INT64_MAX / 4) * WritebackEngine::kFailingRetries};
+  if (!failed_again || now - failing_since_ < retries) return;
+  failing_ = true;
+  engine_.set_failing(*this, failed);
+}
+
 // An empty batch has brought nothing back, but a sync may have waited to see whether it would.
 void WritebackContext::end_batch(Batch& batch, bool objects_came_back) {
   Flusher* waits = nullptr;
   {
     MutexLock guard(lock_);
     active_[batch.id_] = false;
+    active_batches_.fetch_sub(1, std::memory_order_seq_cst);
     if (running_sync_ != nullptr && matters_to_sync(batch)) {
       if (!batch.slots_.empty()) ++running_sync_->came_back;
       running_sync_->waiting = false;
@@ -143,6 +175,7 @@ void WritebackContext::end_batch(Batch& batch, bool objects_came_back) {
   }
   if (waits != nullptr) engine_.driver().kick(*waits);
   if (objects_came_back) note_listed();
+  engine_.refuse_hopeless_waiters();
 }
 
 void WritebackContext::put_back(Batch& batch, DirtyObject& object, Instant now) {

@@ -32,6 +32,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/atomic.h"
 #include "base/clock.h"
@@ -110,7 +111,9 @@ struct ThrottleWaiter {
   // back bytes (which may be under a mapping lock). The waiter is not touched afterwards.
   void (*wake)(ThrottleWaiter&) = nullptr;
   void* owner = nullptr;
+  WritebackContext* context = nullptr;
   std::uint64_t need_bytes = 0;
+  std::uint64_t failures_before = 0;  // writes of the engine that had failed when it queued
   enum class State : std::uint8_t { kIdle, kWaiting, kGranted, kRefused } state = State::kIdle;
   Error refusal;        // kRefused: what finish_balance() will fail with
   Instant since;        // when it asked
@@ -163,7 +166,13 @@ class WritebackEngine {
     return mark_dirty_slow(object, classes, now, grant);
   }
   // Before anything is dirtied or locked: waits until `bytes` more may become dirty and sets them aside,
-  // with the overhead of one object. Fails with kShutDown and kInterrupted.
+  // with the overhead of one object. Fails with kShutDown, kInterrupted, and a failing context's error:
+  // A context fails when an object's write fails that had failed before, and nothing but failures has come from
+  // its writes for kFailingRetries * retry_first; until one succeeds (a retry, a sync's, an fsync's). A writer
+  // that would have to wait is refused when what failing contexts hold, all of it tried, leaves no room for it,
+  // so that nobody else's writing could admit it: with its context's error, or, if that doesn't fail, another's.
+  // Nothing is dropped: what is dirty stays dirty and is tried again. A failure that passes sooner is waited out.
+  static constexpr std::int64_t kFailingRetries = 3;
   Result<DirtyGrant> balance_dirty_pages(WritebackContext& context, std::uint64_t bytes);
   // The same for writers that can't block. False: not now; the waiter is queued and its wake() is called
   // when finish_balance() will answer. Policies' pauses are reported in `pause`, not slept.
@@ -271,6 +280,9 @@ class WritebackEngine {
     return interrupted_.load(std::memory_order_seq_cst) ? Reason::kInterrupted : Reason::kOk;
   }
   void refuse_waiters(Reason why);
+  // kOk: it fails no more.
+  void set_failing(WritebackContext& context, Error error);
+  void refuse_hopeless_waiters();
   Reason sleep_pause(Duration pause);
   void add_stats(const WritebackContext& context, WritebackStats& into) const;
 
@@ -302,6 +314,14 @@ class WritebackEngine {
       TW_ACQUIRED_BEFORE(kRankStatistics);
   ThrottleWaiter* waiters_head_ TW_GUARDED_BY(throttle_lock_) = nullptr;
   ThrottleWaiter* waiters_tail_ TW_GUARDED_BY(throttle_lock_) = nullptr;
+  struct Failing {
+    WritebackContext* context = nullptr;
+    Error error;
+  };
+  std::vector<Failing> failing_ TW_GUARDED_BY(throttle_lock_);
+  // Its size. seq_cst: raised under the lock; who queues then looks here, and lets go of the lock in between.
+  Atomic<std::uint32_t> failing_contexts_{0};
+  Atomic<std::uint64_t> failures_{0};  // object writes that failed, of all contexts
   CondVar pauses_end_;  // for those who sleep a policy's pause
   // seq_cst: a waiter counts itself and then gathers credit; who gives, or takes and puts a chunk into its
   // shard, then looks here.

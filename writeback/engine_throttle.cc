@@ -145,6 +145,54 @@ void WritebackEngine::refuse_waiters(Reason why) {
   wake_all(refused);
 }
 
+void WritebackEngine::set_failing(WritebackContext& context, Error error) {
+  MutexLock guard(throttle_lock_);
+  std::erase_if(failing_, [&](const Failing& each) { return each.context == &context; });
+  if (error.code != Reason::kOk) failing_.push_back({&context, error});
+  failing_contexts_.store(static_cast<std::uint32_t>(failing_.size()), std::memory_order_seq_cst);
+}
+
+// Looked at when a writer queues and whenever a failing context's batch ends.
+void WritebackEngine::refuse_hopeless_waiters() {
+  if (failing_contexts_.load(std::memory_order_seq_cst) == 0) return;
+  ThrottleWaiter* refused = nullptr;
+  {
+    MutexLock guard(throttle_lock_);
+    const std::uint64_t failures = failures_.load(std::memory_order_relaxed);
+    const auto stuck_bytes = [&](const ThrottleWaiter& waiter) {
+      std::uint64_t bytes = 0;
+      for (const Failing& each : failing_) {
+        if (each.context->all_tried(failures - waiter.failures_before)) bytes += each.context->counts().total();
+      }
+      return bytes;
+    };
+    ThrottleWaiter* last = nullptr;  // that stays
+    ThrottleWaiter** refused_link = &refused;
+    for (ThrottleWaiter* waiter = waiters_head_; waiter != nullptr;) {
+      ThrottleWaiter* next = waiter->next;
+      if (failing_.empty() || stuck_bytes(*waiter) + waiter->need_bytes <= limits_.dirty_limit_bytes) {
+        last = waiter;
+      } else {
+        (last == nullptr ? waiters_head_ : last->next) = next;
+        waiter->refusal = failing_.back().error;
+        for (const Failing& each : failing_) {
+          if (each.context == waiter->context) waiter->refusal = each.error;
+        }
+        waiter->state = ThrottleWaiter::State::kRefused;
+        waiter->next = nullptr;
+        waiting_.fetch_sub(1, std::memory_order_seq_cst);
+        *refused_link = waiter;
+        refused_link = &waiter->next;
+      }
+      waiter = next;
+    }
+    waiters_tail_ = last;
+  }
+  if (refused == nullptr) return;
+  wake_all(refused);
+  look_for_waiters();  // a smaller request may have stood behind a larger one
+}
+
 void WritebackEngine::interrupt_waiters() {
   interrupted_.store(true, std::memory_order_seq_cst);
   refuse_waiters(Reason::kInterrupted);
@@ -185,6 +233,7 @@ Result<DirtyGrant> WritebackEngine::balance_dirty_pages(WritebackContext& contex
 
 bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t bytes, ThrottleWaiter& waiter,
                                     Duration* pause) {
+  waiter.context = &context;
   waiter.need_bytes = piece_bytes(bytes);
   waiter.next = nullptr;
   waiter.since = clock_->now();
@@ -217,6 +266,7 @@ bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t byt
       return true;
     }
     waiter.state = ThrottleWaiter::State::kWaiting;
+    waiter.failures_before = failures_.load(std::memory_order_relaxed);
     waiter.queued = true;
     if (waiters_head_ == nullptr) {
       waiters_head_ = &waiter;
@@ -229,6 +279,7 @@ bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t byt
   throttled_.fetch_add(1, std::memory_order_relaxed);
   throttle_pauses_.fetch_add(1, std::memory_order_relaxed);
   driver_->kick_all();
+  refuse_hopeless_waiters();  // `waiter` may be gone after this, as after any wake-up
   return false;
 }
 
