@@ -136,8 +136,7 @@ void SyncerSlots::left_locked(SyncerShard& home, const WheelNode& node) {
 }
 
 // A periodic turn: the seconds since the last one, but no more than the interval between turns has; what a
-//                  slow
-// slot cost beyond that is lost.
+// slow slot cost beyond that is lost.
 void SyncerSlots::tick_locked(SyncerShard& home, Instant now) {
   const std::int64_t second = now.ns / kSecondNs;
   const std::int64_t passed = home.last_tick == INT64_MIN ? 1 : second - home.last_tick;
