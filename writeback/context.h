@@ -67,8 +67,9 @@ class WritebackContext {
   const ByteCounts& counts() const { return counts_; }
   ErrorWord& write_errors() { return write_errors_; }
   std::span<const std::unique_ptr<Flusher>> flushers() const { return flushers_; }
-  // For a failing context: nothing that is dirty waits for its first write, or is being written. Where failures
-  // are filed among the rest (no back-off): there were twice as many failures lately as it has objects.
+  // For a failing context: nothing that is dirty waits for its first write, or is being written. Where
+  // failures are filed among the rest (no back-off): there were twice as many failures lately as it has
+  // objects.
   bool all_tried(std::uint64_t failures) const;
   Instant oldest_dirty() const;  // not the objects that are being gathered at this moment
 
@@ -168,8 +169,8 @@ class WritebackContext {
   // The first failure since the last success; Instant::max(): there was none.
   Instant failing_since_ TW_GUARDED_BY(lock_) = Instant::max();
   bool failing_ TW_GUARDED_BY(lock_) = false;  // and the engine has been told
-  // Whether failing_since_ is a moment, so that a success need not ask. Relaxed: a success that misses a failure
-  // of the same moment came before it as well as after it.
+  // Whether failing_since_ is a moment, so that a success need not ask. Relaxed: a success that misses a
+  // failure of the same moment came before it as well as after it.
   Atomic<bool> only_failures_{false};
   Atomic<bool> retries_at_once_{false};     // its list has no back-off for failures
   Atomic<std::uint32_t> active_batches_{0};  // in active_, for all_tried()

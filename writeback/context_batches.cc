@@ -81,7 +81,8 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
   for (WriteSlot& slot : batch.slots_) {
     TW_ASSERT(slot.outcome != WriteOutcome::kPending, "a target completed a batch with an undecided slot");
     progress = progress || slot.outcome != WriteOutcome::kSkipped;
-    any_written = any_written || slot.outcome == WriteOutcome::kWritten || slot.outcome == WriteOutcome::kPartial;
+    any_written =
+        any_written || slot.outcome == WriteOutcome::kWritten || slot.outcome == WriteOutcome::kPartial;
     if (slot.outcome != WriteOutcome::kFailed) continue;
     if (slot.error.code == Reason::kOk) slot.error.code = Reason::kIo;
     ++failed;
@@ -109,7 +110,9 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
     const DirtyList::EndWrite ended = list_->end_write(slot, batch.kind_, now);
     if (ended.clean) ++clean;
     if (ended.comes_at_once) ++at_once;
-    if (ended.comes_at_once && slot.outcome == WriteOutcome::kFailed) retries_at_once_.store(true, std::memory_order_relaxed);
+    if (ended.comes_at_once && slot.outcome == WriteOutcome::kFailed) {
+      retries_at_once_.store(true, std::memory_order_relaxed);
+    }
     if (ended.waiters) {
       wakes = true;
     } else {
@@ -154,7 +157,8 @@ void WritebackContext::note_outcome(bool wrote, Error failed, bool failed_again,
   MutexLock guard(lock_);
   if (failing_since_ > now) failing_since_ = now;  // the first one; or the clock was set back
   only_failures_.store(true, std::memory_order_relaxed);
-  const Duration retries{std::min(engine_.options().retry_first.ns, INT64_MAX / 4) * WritebackEngine::kFailingRetries};
+  const Duration retries{std::min(engine_.options().retry_first.ns, INT64_MAX / 4) *
+                         WritebackEngine::kFailingRetries};
   if (!failed_again || now - failing_since_ < retries) return;
   failing_ = true;
   engine_.set_failing(*this, failed);

@@ -167,11 +167,12 @@ class WritebackEngine {
   }
   // Before anything is dirtied or locked: waits until `bytes` more may become dirty and sets them aside,
   // with the overhead of one object. Fails with kShutDown, kInterrupted, and a failing context's error:
-  // A context fails when an object's write fails that had failed before, and nothing but failures has come from
-  // its writes for kFailingRetries * retry_first; until one succeeds (a retry, a sync's, an fsync's). A writer
-  // that would have to wait is refused when what failing contexts hold, all of it tried, leaves no room for it,
-  // so that nobody else's writing could admit it: with its context's error, or, if that doesn't fail, another's.
-  // Nothing is dropped: what is dirty stays dirty and is tried again. A failure that passes sooner is waited out.
+  // A context fails when an object's write fails that had failed before, and nothing but failures has come
+  // from its writes for kFailingRetries * retry_first; until one succeeds (a retry, a sync's, an fsync's). A
+  // writer that would have to wait is refused when what failing contexts hold, all of it tried, leaves no
+  // room for it, so that nobody else's writing could admit it: with its context's error, or, if that doesn't
+  // fail, another's. Nothing is dropped: what is dirty stays dirty and is tried again. A failure that passes
+  // sooner is waited out.
   static constexpr std::int64_t kFailingRetries = 3;
   Result<DirtyGrant> balance_dirty_pages(WritebackContext& context, std::uint64_t bytes);
   // The same for writers that can't block. False: not now; the waiter is queued and its wake() is called

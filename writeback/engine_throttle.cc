@@ -162,7 +162,9 @@ void WritebackEngine::refuse_hopeless_waiters() {
     const auto stuck_bytes = [&](const ThrottleWaiter& waiter) {
       std::uint64_t bytes = 0;
       for (const Failing& each : failing_) {
-        if (each.context->all_tried(failures - waiter.failures_before)) bytes += each.context->counts().total();
+        if (each.context->all_tried(failures - waiter.failures_before)) {
+          bytes += each.context->counts().total();
+        }
       }
       return bytes;
     };
