@@ -7,24 +7,26 @@ LockClass object_waiters_class("object-waiters", LockRank::kContext);
 
 }  // namespace
 
-ObjectWaiters::ObjectWaiters() : lock_(object_waiters_class) {}
+ObjectWaiters::Bucket::Bucket() : lock(object_waiters_class) {}
 
 void ObjectWaiters::wait(const DirtyObject& object, Driver& driver) {
   Node node;
   node.object = &object;
-  MutexLock guard(lock_);
-  node.next = first_;
-  node.link = &first_;
-  if (first_ != nullptr) first_->link = &node.next;
-  first_ = &node;
-  while (object.state().has_waiters()) driver.wait(lock_, node.condition, Duration::max());
+  Bucket& bucket = bucket_of(&object);
+  MutexLock guard(bucket.lock);
+  node.next = bucket.first;
+  node.link = &bucket.first;
+  if (bucket.first != nullptr) bucket.first->link = &node.next;
+  bucket.first = &node;
+  while (object.state().has_waiters()) driver.wait(bucket.lock, node.condition, Duration::max());
   *node.link = node.next;
   if (node.next != nullptr) node.next->link = node.link;
 }
 
 void ObjectWaiters::wake(const DirtyObject* object) {
-  MutexLock guard(lock_);
-  for (Node* node = first_; node != nullptr; node = node->next) {
+  Bucket& bucket = bucket_of(object);
+  MutexLock guard(bucket.lock);
+  for (Node* node = bucket.first; node != nullptr; node = node->next) {
     if (node->object == object) node->condition.notify_one();
   }
 }
