@@ -56,6 +56,7 @@ WritebackContext::WritebackContext(WritebackEngine& engine, WritebackTarget& tar
 WritebackContext::~WritebackContext() {
   // A completion thread may still be between its last look at a batch and the end of complete().
   while (completing_.load(std::memory_order_acquire) != 0) yield_thread();
+  for (const auto& flusher : flushers_) engine_.driver().forget(*flusher);
   TW_ASSERT(list_->listed() == 0, "a context is destroyed with dirty objects: sync or cancel them first");
 }
 

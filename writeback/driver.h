@@ -18,6 +18,8 @@ class Driver {
   virtual void add(Flusher& flusher) = 0;
   // Returns when the flusher is not being stepped and won't be again. It has nothing in flight.
   virtual void remove(Flusher& flusher) = 0;
+  // After remove(), once nobody can kick it any more: what was kept for such kicks goes.
+  virtual void forget(Flusher& flusher) { (void)flusher; }
   virtual void kick(Flusher& flusher) = 0;
   // Kicks every flusher whose context has something dirty.
   virtual void kick_all() = 0;

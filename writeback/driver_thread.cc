@@ -8,15 +8,18 @@
 namespace tidewheel {
 namespace {
 
-LockClass driver_class("writeback-driver", LockRank::kCompletion);
+LockClass driver_class("writeback-driver", LockRank::kDevice);
+LockClass runner_class("writeback-runner", LockRank::kCompletion);
 
 }  // namespace
+
+ThreadDriver::Runner::Runner() : lock(runner_class) {}
 
 ThreadDriver::ThreadDriver(const Clock& clock) : clock_(clock), lock_(driver_class) {}
 
 ThreadDriver::~ThreadDriver() {
   MutexLock guard(lock_);
-  for (const auto& runner : runners_) TW_ASSERT(runner->removed, "a driver ends before its flushers");
+  TW_ASSERT(runners_.empty(), "a driver ends before its flushers");
 }
 
 void ThreadDriver::add(Flusher& flusher) {
@@ -31,28 +34,30 @@ void ThreadDriver::add(Flusher& flusher) {
   r.thread = Thread("flush-" + flusher.context().name(), [this, &r] { run(r); });
 }
 
-// The runner stays: a kick may still be on its way to it, and comes to nothing.
+// The runner stays until forget(): a kick may still be on its way to it, and comes to nothing.
 void ThreadDriver::remove(Flusher& flusher) {
   auto& runner = *static_cast<Runner*>(flusher.driver_data);
   kick(runner);
   runner.thread.join();
+}
+
+void ThreadDriver::forget(Flusher& flusher) {
   MutexLock guard(lock_);
-  runner.removed = true;
+  std::erase_if(runners_, [&](const auto& runner) { return runner->flusher == &flusher; });
 }
 
 void ThreadDriver::kick(Flusher& flusher) { kick(*static_cast<Runner*>(flusher.driver_data)); }
 
 void ThreadDriver::kick(Runner& runner) {
   if (runner.kicked.exchange(true, std::memory_order_seq_cst)) return;
-  MutexLock guard(lock_);
+  MutexLock guard(runner.lock);
   runner.condition.notify_one();
 }
 
 void ThreadDriver::kick_all() {
   MutexLock guard(lock_);
   for (const auto& runner : runners_) {
-    if (runner->removed || runner->flusher->context().counts().total() == 0) continue;
-    if (!runner->kicked.exchange(true, std::memory_order_seq_cst)) runner->condition.notify_one();
+    if (runner->flusher->context().counts().total() != 0) kick(*runner);
   }
 }
 
@@ -70,15 +75,15 @@ void ThreadDriver::run(Runner& runner) {
     const Flusher::Step step = runner.flusher->step(clock_.now());
     if (step.drained) return;
     if (step.again) continue;
-    MutexLock guard(lock_);
+    MutexLock guard(runner.lock);
     while (!runner.kicked.load(std::memory_order_seq_cst)) {
       if (step.wake_at == Instant::max()) {
-        runner.condition.wait(lock_, CondVar::For::kWork);
+        runner.condition.wait(runner.lock, CondVar::For::kWork);
         continue;
       }
       const Instant now = clock_.now();
       if (now >= step.wake_at) break;
-      runner.condition.wait_for(lock_, step.wake_at - now);
+      runner.condition.wait_for(runner.lock, step.wake_at - now);
     }
   }
 }

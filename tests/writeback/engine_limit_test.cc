@@ -346,6 +346,20 @@ TEST(EngineLimitExact, TheLargestRequestIsAdmittedThoughNothingIsPeriodic) {
   EXPECT_LE(rig.engine->dirty_and_writeback_bytes(), o.dirty_bytes);
 }
 
+TEST(EngineContexts, NothingIsLeftOfThoseThatWereRemoved) {
+  ThreadRig rig({});
+  auto& driver = static_cast<ThreadDriver&>(rig.engine->driver());
+  ASSERT_EQ(driver.flushers(), 1U);
+  for (int i = 0; i < 20; ++i) {
+    FakeTarget target;
+    WritebackContext* context = rig.engine->add_context(target);
+    ASSERT_NE(context, nullptr);
+    EXPECT_EQ(driver.flushers(), 2U);
+    EXPECT_TRUE(rig.engine->remove_context(*context).has_value());
+  }
+  EXPECT_EQ(driver.flushers(), 1U);
+}
+
 TEST(EngineOptionsCheck, NonsenseIsRefused) {
   const auto accepted = [](auto change) {
     EngineOptions o;
