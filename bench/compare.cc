@@ -14,6 +14,7 @@
 #include <optional>
 #include <variant>
 
+#include "base/clock.h"
 #include "bench/compare_table.h"
 #include "bench/default_image.h"
 #include "bench/fsmark.h"
@@ -28,7 +29,9 @@ namespace tidewheel::bench {
 namespace {
 
 constexpr double kSustainedSeconds = 1.5;
-constexpr int kCalibrationRuns = 3;
+constexpr int kCalibrationRuns = 5;
+// What all rounds together may take when neither -n nor --rounds says otherwise.
+constexpr double kBudgetSeconds = 150;
 
 struct ChildRun {
   std::string json;
@@ -131,7 +134,11 @@ class Comparison {
 
  private:
   bool calibrate();
-  bool run_one(std::uint32_t round, std::uint32_t threads, const std::string& design);
+  std::string share_text(double rate) const;
+  double time_left_s() const;
+  // `again`: it did not reach the sustained point, and may once more with twice the files.
+  bool run_one(std::uint32_t round, std::uint32_t threads, const std::string& design, bool again);
+  bool missed_sustained(const RunFigures& figures) const;
   FsmarkOptions options_of(std::uint32_t threads, const std::string& design) const;
   void say(const std::string& text);
   int finish();
@@ -142,6 +149,7 @@ class Comparison {
   std::uint64_t files_ = 0;  // of all threads; 0: as given
   CompareDocument document_;
   std::vector<RunFigures> figures_;
+  const Instant started_ = SteadyClock::instance().now();
   std::string error_;
   std::string output_failure_;  // of standard output
   std::optional<DefaultImage> image_;
@@ -168,6 +176,12 @@ FsmarkOptions Comparison::options_of(std::uint32_t threads, const std::string& d
     one.workload.files_per_thread = std::max<std::uint64_t>(1, (files_ + threads - 1) / threads);
   }
   return one;
+}
+
+std::string Comparison::share_text(double rate) const {
+  const double bytes = rate * static_cast<double>(options_.base.workload.file_bytes);
+  const double percent = 100.0 * static_cast<double>(bandwidth_) / bytes;
+  return " (" + std::to_string(static_cast<int>(percent + 0.5)) + "% of that)";
 }
 
 // How fast timer-wheel creates with the fewest threads while nothing is written yet.
@@ -207,10 +221,19 @@ bool Comparison::calibrate() {
     image_used_ = true;
     rates.push_back(figures->files_per_s);
   }
-  const double rate = spread_of(rates).median;
+  // The best: a try is a fraction of a second, and whatever else runs meanwhile only makes it slower.
+  const double rate = spread_of(rates).high;
   if (rate <= 0) return true;
   document_.calibrated_files_per_s = rate;
-  if (!options_.bandwidth_given) bandwidth_ = bandwidth_for(rate, workload.file_bytes);
+  if (!options_.bandwidth_given) {
+    const auto runs =
+        static_cast<double>(options_.designs.size() * options_.threads.size() * options_.rounds);
+    // A third of a run's share of the time goes to the sync at its end.
+    bandwidth_ = options_.time_is_bounded()
+                     ? bandwidth_in_time(rate, workload.file_bytes, options_.base.writeback.dirty_bytes,
+                                         kBudgetSeconds / runs / 3)
+                     : bandwidth_for(rate, workload.file_bytes);
+  }
   if (!options_.files_given) {
     files_ = files_for(rate, bandwidth_, options_.base, kSustainedSeconds) / std::max(1U, workload.loops);
     files_ = std::max<std::uint64_t>(
@@ -218,14 +241,16 @@ bool Comparison::calibrate() {
   }
   say("calibrated: timer-wheel creates " + short_number(rate) + " files/s with " + std::to_string(threads) +
       (threads == 1 ? " thread" : " threads") + "; device bandwidth for all: " + format_size(bandwidth_) +
-      "/s" + (options_.bandwidth_given ? " (given)" : " (40% of that)") +
+      "/s" + (options_.bandwidth_given ? " (given)" : share_text(rate)) +
       (files_ != 0 ? "; " + std::to_string(files_) + " files a loop" : std::string()) + "\n");
   return true;
 }
 
-bool Comparison::run_one(std::uint32_t round, std::uint32_t threads, const std::string& design) {
+bool Comparison::run_one(std::uint32_t round, std::uint32_t threads, const std::string& design,
+                         bool again) {
   FsmarkOptions one = options_of(threads, design);
   one.round = round;
+  if (again) one.workload.files_per_thread *= 2;
   const std::string label = "round " + std::to_string(round) + " of " + std::to_string(options_.rounds) +
                             ", " + design + ", " + std::to_string(threads) +
                             (threads == 1 ? " thread, " : " threads, ");
@@ -241,10 +266,27 @@ bool Comparison::run_one(std::uint32_t round, std::uint32_t threads, const std::
     document_.runs.push_back(child.json);
     return false;
   }
+  // Where no terminal shows the progress, a line for each run says that there is some.
+  if (!quiet() && isatty(STDERR_FILENO) == 0 && !figures->interrupted) {
+    std::fprintf(stderr, "%s%s files/s, %.1f s\n", label.c_str(), short_number(figures->files_per_s).c_str(),
+                 figures->wall_s);
+  }
+  if (!again && missed_sustained(*figures) && !interrupted()) return run_one(round, threads, design, true);
   document_.runs.push_back(child.json);
   // Cut short, it would stand among the medians as if it were whole.
   if (!figures->interrupted) figures_.push_back(*figures);
   return true;
+}
+
+// The files were chosen here, for a rate that this run did not have.
+bool Comparison::missed_sustained(const RunFigures& figures) const {
+  const WorkloadOptions& workload = options_.base.workload;
+  if (files_ == 0 || workload.file_bytes == 0 || figures.sustained || figures.interrupted) return false;
+  return 2 * files_ <= files_that_fit(options_.base) / std::max(1U, workload.loops) && time_left_s() > 0;
+}
+
+double Comparison::time_left_s() const {
+  return kBudgetSeconds - (SteadyClock::instance().now() - started_).seconds();
 }
 
 int Comparison::finish() {
@@ -308,13 +350,24 @@ int Comparison::run() {
   if (!calibrate()) return finish();
   document_.device_bandwidth = bandwidth_;
   const std::size_t designs = options_.designs.size();
-  for (std::uint32_t round = 0; round < options_.rounds; ++round) {
+  std::uint32_t rounds = options_.rounds;
+  const Instant first = SteadyClock::instance().now();
+  for (std::uint32_t round = 0; round < rounds; ++round) {
     for (const std::uint32_t threads : options_.threads) {
       for (std::size_t i = 0; i < designs; ++i) {
         if (interrupted()) return finish();
         // Each round begins with another design, so that a drift of the machine meets all of them.
-        if (!run_one(round + 1, threads, options_.designs[(i + round) % designs])) return finish();
+        if (!run_one(round + 1, threads, options_.designs[(i + round) % designs], false)) return finish();
       }
+    }
+    if (!options_.time_is_bounded()) continue;
+    const std::uint32_t fitting =
+        rounds_in_time(rounds, round + 1, (SteadyClock::instance().now() - first).seconds(), kBudgetSeconds);
+    if (fitting < rounds) {
+      say("the machine is slow: " + std::to_string(fitting) + " of " + std::to_string(rounds) +
+          " rounds fit into " + std::to_string(static_cast<int>(kBudgetSeconds)) +
+          " s (--rounds N does N)\n");
+      rounds = fitting;
     }
   }
   return finish();

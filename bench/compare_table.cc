@@ -195,6 +195,21 @@ std::uint64_t bandwidth_for(double files_per_s, std::uint64_t file_bytes) {
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(bytes_per_s) >> 20) << 20;
 }
 
+std::uint64_t bandwidth_in_time(double files_per_s, std::uint64_t file_bytes, std::uint64_t dirty_bytes,
+                                double seconds) {
+  const std::uint64_t usual = bandwidth_for(files_per_s, file_bytes);
+  const double most = 0.7 * files_per_s * static_cast<double>(file_bytes);
+  const double wanted = std::min(static_cast<double>(dirty_bytes) / std::max(seconds, 1e-3), most);
+  return std::max(usual, static_cast<std::uint64_t>(wanted) >> 20 << 20);
+}
+
+std::uint32_t rounds_in_time(std::uint32_t planned, std::uint32_t done, double elapsed_s, double budget_s) {
+  if (done == 0 || elapsed_s <= 0) return planned;
+  const double fitting = budget_s * done / elapsed_s;
+  const std::uint32_t rounds = fitting < planned ? static_cast<std::uint32_t>(fitting) : planned;
+  return std::clamp(rounds, std::min(done, planned), planned);
+}
+
 std::uint64_t files_for(double files_per_s, std::uint64_t bandwidth, const FsmarkOptions& options,
                         double sustained_s) {
   const std::uint64_t size = std::max<std::uint64_t>(options.workload.file_bytes, 1);
@@ -205,9 +220,12 @@ std::uint64_t files_for(double files_per_s, std::uint64_t bandwidth, const Fsmar
       static_cast<double>(options.writeback.dirty_bytes - options.writeback.background_bytes) / file_pages;
   // Between the thresholds files pile up at the difference of the two rates. A device that is nearly as
   // fast as the creates would never let them: what it takes in ten seconds is enough then.
-  const double piling = std::max(files_per_s - drain, 0.1 * files_per_s);
+  // Other designs, more threads or a busy machine may create at three quarters of the rate: the slower the
+  // creates, the more of them it takes until the limit is met.
+  const double slow = 0.75 * files_per_s;
+  const double piling = std::max(slow - drain, 0.1 * slow);
   const double in_between_s = std::min(between / std::max(piling, 1.0), 10.0);
-  return static_cast<std::uint64_t>(until_background + in_between_s * files_per_s + sustained_s * drain) + 1;
+  return static_cast<std::uint64_t>(until_background + in_between_s * slow + sustained_s * drain) + 1;
 }
 
 }  // namespace tidewheel::bench

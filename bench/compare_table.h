@@ -28,6 +28,12 @@ std::vector<SummaryRow> summarize(const std::vector<RunFigures>& runs,
 
 // The device bandwidth at which creates at `files_per_s` pass all three load points: 40% of their bytes.
 std::uint64_t bandwidth_for(double files_per_s, std::uint64_t file_bytes);
+// The same, and more where the dirty limit full of data, which a run syncs at its end, would take the device
+// longer than `seconds`; but at most 70%, so that creates stay ahead of it.
+std::uint64_t bandwidth_in_time(double files_per_s, std::uint64_t file_bytes, std::uint64_t dirty_bytes,
+                                double seconds);
+// Rounds of the `planned` that fit the budget, at least one, when `done` of them took `elapsed_s`.
+std::uint32_t rounds_in_time(std::uint32_t planned, std::uint32_t done, double elapsed_s, double budget_s);
 // Files of all threads together, so that creates at `files_per_s` onto a device of that bandwidth stay
 // throttled for `sustained_s`.
 std::uint64_t files_for(double files_per_s, std::uint64_t bandwidth, const FsmarkOptions& options,

@@ -99,6 +99,9 @@ struct CompareOptions {
   std::vector<std::uint32_t> threads;
   std::uint32_t rounds = 3;
   bool files_given = false;      // -n was given: not chosen by calibration
+  bool rounds_given = false;     // --rounds was given: all of them are done, however long they take
+  // The program chooses how much it does, and so can keep it short.
+  bool time_is_bounded() const { return !files_given && !rounds_given; }
   bool bandwidth_given = false;  // --device-bandwidth was given
 };
 

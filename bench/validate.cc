@@ -401,6 +401,7 @@ std::variant<CompareOptions, UsageError> compare_options(const Arguments& argume
   check_names(reader, workload);
   reader.count("rounds", options.rounds, 1, 1000);
   options.files_given = reader.has("n") || reader.has("F");
+  options.rounds_given = reader.has("rounds");
   options.bandwidth_given = reader.has("device-bandwidth");
   reader.path("json", options.base.json_path);
   if (reader.failed()) return reader.error();

@@ -96,12 +96,29 @@ TEST(Calibration, FilesFillTheLimitAndThenLastAsLongAsAsked) {
   options.workload.file_bytes = 4096;
   options.writeback.background_bytes = 4096 * 1000;
   options.writeback.dirty_bytes = 4096 * 2000;
-  // 10,000 a second onto a device of 4,000: 1,000 until background, 1,000 pile up at 6,000/s, during which
-  // 10,000/s are made, then 4,000/s for 2 s.
+  // 7,500 a second (three quarters) onto a device of 4,000: 1,000 until background, 1,000 pile up at 3,500/s,
+  // during which 7,500/s are made, then 4,000/s for 2 s.
   const std::uint64_t files = files_for(10'000, 4096 * 4000, options, 2);
-  EXPECT_NEAR(static_cast<double>(files), 1000 + 1000.0 / 6000 * 10'000 + 8000, 2);
+  EXPECT_NEAR(static_cast<double>(files), 1000 + 1000.0 / 3500 * 7'500 + 8000, 2);
   // A device as fast as the creates is never caught up with: the number stays finite.
   EXPECT_LT(files_for(10'000, 4096 * 20'000, options, 2), 200'000U);
+}
+
+TEST(Calibration, ASlowMachineGetsAFasterDevice) {
+  constexpr std::uint64_t kDirty = 400ULL << 20;
+  EXPECT_EQ(bandwidth_in_time(500'000, 4096, kDirty, 2), bandwidth_for(500'000, 4096)) << "fast enough";
+  // 30,000 files a second are 117 MiB/s: 40% of that would drain the limit in 8.5 s.
+  const std::uint64_t bandwidth = bandwidth_in_time(30'000, 4096, kDirty, 5);
+  EXPECT_EQ(bandwidth, 80ULL << 20);
+  EXPECT_EQ(bandwidth_in_time(30'000, 4096, kDirty, 0.1), 82ULL << 20) << "something piles up";
+}
+
+TEST(Calibration, RoundsAreLeftOutWhenTheyTakeTooLong) {
+  EXPECT_EQ(rounds_in_time(3, 1, 20, 150), 3U);
+  EXPECT_EQ(rounds_in_time(3, 1, 60, 150), 2U);
+  EXPECT_EQ(rounds_in_time(3, 2, 120, 150), 2U);
+  EXPECT_EQ(rounds_in_time(3, 1, 500, 150), 1U) << "what was done stays";
+  EXPECT_EQ(rounds_in_time(3, 3, 500, 150), 3U);
 }
 
 }  // namespace
