@@ -360,6 +360,14 @@ void FileIndex::end_write(Inode& inode, const WriteReservation& reservation, std
 
 // ---- writeback and reading ----
 
+FileExtent FileIndex::find(const Inode& inode, std::uint64_t first_page, std::uint64_t pages) const {
+  Shard& shard = shard_of(inode.number());
+  MutexLock lock(shard.mutex);
+  const Entry* entry = find_locked(shard, inode.number());
+  TW_ASSERT(entry != nullptr, "an inode has no entry");
+  return entry->find(first_page, pages);
+}
+
 void FileIndex::map(const Inode& inode, std::uint64_t first_page, std::uint64_t pages,
                     std::vector<FileExtent>& out) const {
   Shard& shard = shard_of(inode.number());

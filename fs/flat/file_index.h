@@ -90,6 +90,8 @@ class FileIndex {
   void end_write(Inode& inode, const WriteReservation& reservation, std::uint64_t end_page);
 
   // ---- writeback and reading ----
+  // The first extent of the range, or the hole (block 0) it begins with; at most `pages`, at least one page.
+  FileExtent find(const Inode& inode, std::uint64_t first_page, std::uint64_t pages) const;
   // Appends the whole range in order, holes with block 0.
   void map(const Inode& inode, std::uint64_t first_page, std::uint64_t pages,
            std::vector<FileExtent>& out) const;

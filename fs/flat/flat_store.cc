@@ -3,6 +3,7 @@
 #include "fs/flat/flat_store.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -131,21 +132,24 @@ Result<void> FlatStore::load(Inode& inode) {
   return {};
 }
 
+// Nothing is allocated: a miss is part of a read, of which there are many.
 Result<void> FlatStore::read_pages(Inode& inode, std::uint64_t first_index, std::span<Page* const> pages) {
-  std::vector<FileExtent> parts;
-  index_->map(inode, first_index, pages.size(), parts);
-  std::vector<IoSegment> segments;
-  segments.reserve(pages.size());
-  for (const FileExtent& part : parts) {
-    const auto some = pages.subspan(part.page - first_index, part.pages);
+  constexpr std::size_t kPiece = 64;
+  std::array<IoSegment, kPiece> segments;
+  while (!pages.empty()) {
+    const FileExtent part = index_->find(inode, first_index, std::min(pages.size(), kPiece));
+    const auto some = pages.first(part.pages);
     if (part.block == 0) {
       for (Page* page : some) std::memset(page->data, 0, kPageBytes);
-      continue;
+    } else {
+      for (std::size_t i = 0; i < some.size(); ++i) segments[i] = {some[i]->data, kPageBytes};
+      IoRequest request{.op = IoOp::kRead,
+                        .offset_bytes = part.block * kBlockBytes,
+                        .segments = std::span(segments.data(), some.size())};
+      TW_TRY(device_.submit_and_wait(request));
     }
-    segments.clear();
-    for (Page* page : some) segments.push_back({page->data, kPageBytes});
-    IoRequest request{.op = IoOp::kRead, .offset_bytes = part.block * kBlockBytes, .segments = segments};
-    TW_TRY(device_.submit_and_wait(request));
+    first_index += part.pages;
+    pages = pages.subspan(part.pages);
   }
   return {};
 }

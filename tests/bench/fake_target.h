@@ -42,6 +42,19 @@ class FakeTarget final : public WorkloadTarget {
     return std::make_unique<Access>(*this);
   }
   Result<void> sync() override { return note("sync", ""); }
+  void interrupt() override {
+    MutexLock hold(lock_);
+    interrupted_ = true;
+    interrupted_now_.notify_all();
+  }
+  // What a call that waits for room does. False: nobody ended the wait for half a minute.
+  bool wait_interrupted() {
+    MutexLock hold(lock_);
+    while (!interrupted_) {
+      if (interrupted_now_.wait_for(lock_, seconds(30)) == CondVar::Wake::kTimedOut) return interrupted_;
+    }
+    return true;
+  }
   Result<bool> remount() override {
     (void)note("remount", "");
     return true;
@@ -175,6 +188,8 @@ class FakeTarget final : public WorkloadTarget {
   FileHandle last_handle_ TW_GUARDED_BY(lock_) = 0;
   std::uint64_t used_ TW_GUARDED_BY(lock_) = 0;
   std::uint64_t seen_ TW_GUARDED_BY(lock_) = 0;
+  CondVar interrupted_now_;
+  bool interrupted_ TW_GUARDED_BY(lock_) = false;
 };
 
 }  // namespace tidewheel::bench

@@ -303,5 +303,29 @@ TEST(Workload, CtrlCEndsEarlyWithWhatWasMeasured) {
   EXPECT_EQ(target.log().back(), "sync ") << "but what was made is synced";
 }
 
+TEST(Workload, CtrlCEndsACallThatWaitsForRoom) {
+  clear_interrupt_for_test();
+  catch_interrupts();
+  std::uint64_t calls = 0;
+  bool ended = false;
+  FakeTarget* waited_for = nullptr;
+  FakeTarget target({.fail_call = "write",
+                     .fail_at = 8,
+                     .fail_reason = Reason::kInterrupted,
+                     .on_call = [&](const std::string& call) {
+                       if (call != "write" || ++calls != 8) return;
+                       raise(SIGINT);
+                       ended = waited_for->wait_interrupted();
+                     }});
+  waited_for = &target;
+  const RunResult result = run(small(1, 1'000'000'000), target);
+  clear_interrupt_for_test();
+  EXPECT_TRUE(ended);
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_TRUE(result.errors.empty()) << "to be told to end is no error";
+  EXPECT_EQ(result.files, 2U);
+  EXPECT_EQ(target.files().size(), 2U) << "the file that was being written is taken away";
+}
+
 }  // namespace
 }  // namespace tidewheel::bench
