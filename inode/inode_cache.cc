@@ -134,7 +134,7 @@ Inode* InodeCache::allocate(InodeNumber number) {
   auto* inode = static_cast<Inode*>(pages_.allocate_with_room([this] { return pool_.allocate(); }));
   if (inode == nullptr) return nullptr;
   inode->number_ = number;
-  // Where a dirty list spreads its objects by hash: neighbours in number, never 0 ("by address").
+  // Where a dirty list spreads its objects by hash: neighbours in number.
   inode->set_hash(static_cast<std::uint8_t>(1 + number % 255));
   inode->life_ = InodeLife::kNew;
   pages_.bind(*inode);

@@ -115,7 +115,7 @@ class DirtyObject {
   std::uint16_t context() const { return context_; }
   void set_context(std::uint16_t context) { context_ = context; }
   // Which of several lists it belongs to, where a design spreads objects by hash (an inode sets its
-  // number's). 0: by address. Only while clean.
+  // number's). Who sets none shares the first list with all who don't. Only while clean.
   void set_hash(std::uint8_t hash) { hash_ = hash; }
   std::uint8_t hash() const { return hash_; }
   // When it was first dirtied since it was clean; meaningful to the holder of the shard lock and to the

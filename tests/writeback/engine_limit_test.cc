@@ -115,6 +115,7 @@ void run_writers_against_the_limit(const char* design, std::uint64_t limit, bool
     for (int i = 0; i < kObjects; ++i) {
       objects[w].push_back(std::make_unique<FakeObject>());
       objects[w].back()->set_context(rig.context->id());
+      objects[w].back()->set_hash(static_cast<std::uint8_t>(w * kObjects + i));
     }
     threads.emplace_back("writer", [&, w] {
       Rng rng(static_cast<std::uint64_t>(w) + 1);

@@ -195,6 +195,7 @@ class VirtualRig {
   FakeObject& make(std::uint64_t key = 0) {
     objects.push_back(std::make_unique<FakeObject>(key));
     objects.back()->set_context(context->id());
+    objects.back()->set_hash(static_cast<std::uint8_t>(objects.size()));
     return *objects.back();
   }
   // Waits for room as a real writer does.

@@ -24,12 +24,7 @@ class ParallelLists final : public ClassicList {
 
  private:
   std::uint32_t pick_shard(const DirtyObject& object) const override {
-    std::uint64_t hash = object.hash();
-    if (hash == 0) {
-      // Objects are at least 8 bytes apart; the golden ratio spreads what an allocator puts at even steps.
-      hash = ((reinterpret_cast<std::uintptr_t>(&object) >> 3) * 0x9E3779B97F4A7C15ULL) >> 32;
-    }
-    return static_cast<std::uint32_t>(hash % shard_count());
+    return object.hash() % shard_count();  // not by address: runs would differ
   }
   bool serves(std::uint32_t flusher, std::uint32_t flushers, std::uint32_t index) const override {
     return flushers <= 1 || index % flushers == flusher % flushers;
