@@ -159,7 +159,7 @@ void WritebackEngine::refuse_hopeless_waiters() {
   {
     MutexLock guard(throttle_lock_);
     const std::uint64_t failures = failures_.load(std::memory_order_relaxed);
-    const auto stuck_bytes = [&](const ThrottleWaiter& waiter) {
+    const auto stuck_bytes = [&](const ThrottleWaiter& waiter) TW_REQUIRES(throttle_lock_) {
       std::uint64_t bytes = 0;
       for (const Failing& each : failing_) {
         if (each.context->all_tried(failures - waiter.failures_before)) {
