@@ -1,5 +1,7 @@
 // base/thread.h: threads, sleeping, and where one runs.
 // Threads:   a Thread belongs to who made it; join() once, before it ends.
+// Errors:    std::system_error from the constructor when the system allows no further thread. Nobody
+//            can go on without one and nobody catches it: a program ends by its terminate handler.
 // Simulator: inside a simulation a Thread is a fiber, sleep_for passes virtual time, and current_cpu()
 //            answers one of the simulation's virtual CPUs, from which a fiber moves now and then.
 #pragma once
