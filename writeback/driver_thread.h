@@ -2,8 +2,8 @@
 // Owns:      the threads.
 // Threads:   as Driver.
 // Locks:     a runner's lock (kCompletion) to sleep and to wake; a kick of a flusher that is awake, or has
-//            been kicked already, takes none. lock_ (kDevice) for the table, by add, forget and kick_all, with
-//            the runners' inside it.
+//            been kicked already, takes none. lock_ (kDevice) for the table, by add, forget and kick_all,
+//            with the runners' inside it.
 // Units:     sleeps on the steady clock: the engine's clock must run at its pace.
 #pragma once
 #include <memory>

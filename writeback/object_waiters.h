@@ -3,8 +3,8 @@
 // Threads:   wait() from any thread that keeps the object alive; wake() from flushers.
 // Locks:     a bucket's (kContext), held for one pass over those who wait for its objects. Objects are spread
 //            by address, so that thousands who wait for as many objects are not all looked at for each.
-// Invariant: the waiters bit of the object is looked at under its bucket's lock, and wake() comes after the bit
-//            was cleared: no wake-up is lost. Only this object's waiters are woken.
+// Invariant: the waiters bit of the object is looked at under its bucket's lock, and wake() comes after
+//            the bit was cleared: no wake-up is lost. Only this object's waiters are woken.
 #pragma once
 #include <array>
 #include <cstdint>
