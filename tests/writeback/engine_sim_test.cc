@@ -260,8 +260,8 @@ class GatedTarget final : public FakeTarget, public FakeDevice {
     return FakeTarget::estimate(object);
   }
   void start(Batch& batch) override {
-    if (held == nullptr) {
-      held = &batch;
+    if (held.load(std::memory_order_acquire) == nullptr) {
+      held.store(&batch, std::memory_order_release);
     } else {
       batch.complete();
     }
@@ -272,7 +272,7 @@ class GatedTarget final : public FakeTarget, public FakeDevice {
     changed_.notify_all();
   }
   Atomic<const DirtyObject*> stop_at{nullptr};
-  Batch* held = nullptr;
+  Atomic<Batch*> held{nullptr};  // release in start pairs with acquire in the test
 
  private:
   mutable Mutex lock_{sim_test_class};
@@ -310,7 +310,7 @@ SIM_TEST_WITH(EngineSim, SyncMissesNothingThatIsPutBack, (sim::Options{.schedule
   };
   dirty(large, 1024);
   sleep_for(milliseconds(20));  // one flusher has written a slice of it, and waits for the device
-  SIM_CHECK(target.held != nullptr);
+  SIM_CHECK(target.held.load(std::memory_order_acquire) != nullptr);
   Thread syncer("syncer", [&] {
     SIM_CHECK(engine.sync(context).has_value());
     SIM_CHECK(large.dirty_bytes.load(std::memory_order_seq_cst) == 0);
@@ -319,7 +319,7 @@ SIM_TEST_WITH(EngineSim, SyncMissesNothingThatIsPutBack, (sim::Options{.schedule
   target.stop_at.store(&small, std::memory_order_seq_cst);
   dirty(small, 16);
   sleep_for(milliseconds(20));  // the third one gathers what is younger than the sync
-  Thread device("device", [&] { target.held->complete(); });
+  Thread device("device", [&] { target.held.load(std::memory_order_acquire)->complete(); });
   while (large.state().phase() == DirtyPhase::kWriting) yield_thread();
   target.open();  // it goes on, and meets the large one, which doesn't fit
   device.join();
