@@ -4,7 +4,7 @@
 // Units:     pages of the file and blocks of the device, both 4 KiB. 24 bytes per extent.
 // Invariant: sorted by page, no overlap, and neighbours that continue each other in both are one.
 // Limits:    adding a batch's extents costs the length of the array: meant for files written in large
-//            pieces. A file of 2^20 scattered pages pays about 5 ms per batch.
+//            pieces. A file of very many scattered pages pays that per batch.
 #pragma once
 #include <cstdint>
 #include <span>
