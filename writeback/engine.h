@@ -31,7 +31,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/atomic.h"
@@ -41,8 +40,11 @@
 #include "base/sync.h"
 #include "writeback/byte_counts.h"
 #include "writeback/dirty_allowance.h"
+#include "writeback/dirty_grant.h"
 #include "writeback/dirty_list.h"
+#include "writeback/engine_options.h"
 #include "writeback/error_sequence.h"
+#include "writeback/stats.h"
 #include "writeback/target.h"
 #include "writeback/throttle.h"
 
@@ -51,93 +53,6 @@ namespace tidewheel {
 class Driver;
 class WritebackContext;
 class WritebackEngine;
-
-struct EngineOptions {
-  std::string design = "timer-wheel";
-  std::uint32_t shards = 0;    // of each context's list; 0: the design's own choice
-  std::uint32_t flushers = 1;  // per context
-  Duration expire = seconds(30);
-  Duration interval = seconds(5);  // 0: nothing is written for its age
-  // Background writing starts above background_bytes of dirty data and stops exactly at it. Not below
-  // dirty_bytes / 2: it is cut to that. 0 for dirty_bytes is not accepted.
-  std::uint64_t background_bytes = 100ULL << 20;
-  std::uint64_t dirty_bytes = 200ULL << 20;
-  std::uint64_t object_overhead_bytes = 1024;  // each dirty object counts this besides its data
-  std::uint32_t batch_objects = 1024;
-  std::uint64_t batch_bytes = 4ULL << 20;
-  std::uint32_t batches_in_flight = 4;  // per flusher
-  // How much a counter's shard keeps to itself; default: 1/2048 of dirty_bytes, at most 256 KiB.
-  // 0: none, so that thresholds are noticed to the byte (tests).
-  std::uint64_t counter_chunk_bytes = UINT64_MAX;
-  std::string throttle = "hard-limit";
-  // A waiting writer tells the flushers again after this, should a policy or a target have gone astray.
-  // Nothing depends on it: Duration::max() = never.
-  Duration writer_recheck = Throttle::kLongestPause;
-  Duration retry_first = seconds(1);     // back-off after an object's first failure; doubles ...
-  Duration retry_longest = seconds(64);  // ... up to this
-  const Clock* clock = nullptr;          // null: the steady clock
-};
-
-struct ContextOptions {
-  std::string name = "context";
-};
-
-// Bytes that a writer may make dirty; what is not used goes back when it is destroyed. A thread that holds
-// one must not ask for another (it could wait for itself).
-class [[nodiscard]] DirtyGrant {
- public:
-  DirtyGrant() = default;
-  DirtyGrant(DirtyGrant&& other) noexcept { *this = std::move(other); }
-  DirtyGrant& operator=(DirtyGrant&& other) noexcept;
-  ~DirtyGrant();
-
-  // What is left. May be less than was asked for: never more than half of the limit at once, so write in
-  // pieces of this.
-  std::uint64_t bytes() const { return bytes_; }
-  Duration paused() const { return paused_; }  // how long the writer was held back for it
-
- private:
-  friend class WritebackEngine;
-  WritebackEngine* engine_ = nullptr;
-  WritebackContext* context_ = nullptr;
-  std::uint64_t bytes_ = 0;     // for data
-  std::uint64_t overhead_ = 0;  // for one object that becomes dirty
-  Duration paused_;
-};
-
-// A writer that waits. For drivers of their own kind (virtual writers): see begin_balance().
-struct ThrottleWaiter {
-  // Called once, when `state` has been decided, with no lock of the engine held, from any thread that gives
-  // back bytes (which may be under a mapping lock). The waiter is not touched afterwards.
-  void (*wake)(ThrottleWaiter&) = nullptr;
-  void* owner = nullptr;
-  WritebackContext* context = nullptr;
-  std::uint64_t need_bytes = 0;
-  std::uint64_t failures_before = 0;  // writes of the engine that had failed when it queued
-  enum class State : std::uint8_t { kIdle, kWaiting, kGranted, kRefused } state = State::kIdle;
-  Error refusal;        // kRefused: what finish_balance() will fail with
-  Instant since;        // when it asked
-  bool queued = false;  // it had to wait
-  ThrottleWaiter* next = nullptr;
-};
-
-struct WritebackStats {
-  // writeback
-  std::uint64_t works = 0, objects = 0, pages = 0, io_bytes = 0, ios = 0, batches = 0;
-  Duration oldest_age_max;              // age of an object when its write began
-  std::uint64_t failed_writes = 0;      // object writes that failed
-  std::uint64_t given_up = 0;           // objects whose dirt was dropped by the target's give_up()
-  std::uint64_t flusher_wakeups = 0;    // times a flusher looked for work
-  // throttle
-  std::uint64_t throttle_pauses = 0, throttle_ns = 0;
-  DirtyListStats dirty_list;
-  // now
-  std::uint64_t dirty_bytes = 0;        // writeback not counted
-  std::uint64_t writeback_bytes = 0;
-  std::uint64_t dirty_objects = 0;      // listed, on the ladder, in batches
-  std::uint32_t throttled_threads = 0;
-  Duration oldest_dirty_age;            // 0: nothing is dirty
-};
 
 class WritebackEngine {
  public:

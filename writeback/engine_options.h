@@ -1,0 +1,43 @@
+// writeback/engine_options.h: how an engine and its contexts are set up.
+// Units:     bytes; Durations of EngineOptions::clock.
+// Errors:    WritebackEngine::make() says which value it does not accept.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "base/clock.h"
+#include "writeback/throttle.h"
+
+namespace tidewheel {
+
+struct EngineOptions {
+  std::string design = "timer-wheel";
+  std::uint32_t shards = 0;    // of each context's list; 0: the design's own choice
+  std::uint32_t flushers = 1;  // per context
+  Duration expire = seconds(30);
+  Duration interval = seconds(5);  // 0: nothing is written for its age
+  // Background writing starts above background_bytes of dirty data and stops exactly at it. Not below
+  // dirty_bytes / 2: it is cut to that. 0 for dirty_bytes is not accepted.
+  std::uint64_t background_bytes = 100ULL << 20;
+  std::uint64_t dirty_bytes = 200ULL << 20;
+  std::uint64_t object_overhead_bytes = 1024;  // each dirty object counts this besides its data
+  std::uint32_t batch_objects = 1024;
+  std::uint64_t batch_bytes = 4ULL << 20;
+  std::uint32_t batches_in_flight = 4;  // per flusher
+  // How much a counter's shard keeps to itself; default: 1/2048 of dirty_bytes, at most 256 KiB.
+  // 0: none, so that thresholds are noticed to the byte (tests).
+  std::uint64_t counter_chunk_bytes = UINT64_MAX;
+  std::string throttle = "hard-limit";
+  // A waiting writer tells the flushers again after this, should a policy or a target have gone astray.
+  // Nothing depends on it: Duration::max() = never.
+  Duration writer_recheck = Throttle::kLongestPause;
+  Duration retry_first = seconds(1);     // back-off after an object's first failure; doubles ...
+  Duration retry_longest = seconds(64);  // ... up to this
+  const Clock* clock = nullptr;          // null: the steady clock
+};
+
+struct ContextOptions {
+  std::string name = "context";
+};
+
+}  // namespace tidewheel
