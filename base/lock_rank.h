@@ -22,6 +22,13 @@ enum class LockRank : std::uint8_t {
   kEngine,           // engine: table of contexts
   kContext,          // writeback context: work queue, batches in flight, error sequence
   kStore,            // flat store: allocator and index
+  kBuffer,           // one metadata buffer's content: held across its reads and writes
+  kCilContext,       // the open checkpoint: shared by committers, exclusive to switch it
+  kCilShard,         // a shard of the CIL's items
+  kIclog,            // log buffers and the order of checkpoints
+  kAil,              // the list of items by LSN
+  kGrant,            // those who wait for log space
+  kBufferHash,       // a bucket of the buffer cache
   kInodeHash,        // a bucket of the inode cache
   kMapping,          // one mapping's tree and tags
   kListShard,        // a dirty-list shard (wheel shard, or a classic design's list lock)
@@ -35,13 +42,20 @@ enum class LockRank : std::uint8_t {
 
 // From here on locks are short: their holder does not sleep (wait on a condition of another lock, sleep,
 // join a thread, wait for a device). Debug builds assert it.
-inline constexpr LockRank kFirstShortRank = LockRank::kInodeHash;
+inline constexpr LockRank kFirstShortRank = LockRank::kCilShard;
 
 class Mutex;
 extern Mutex kRankEngine;
 extern Mutex kRankContext TW_ACQUIRED_AFTER(kRankEngine);
 extern Mutex kRankStore TW_ACQUIRED_AFTER(kRankContext);
-extern Mutex kRankInodeHash TW_ACQUIRED_AFTER(kRankStore);
+extern Mutex kRankBuffer TW_ACQUIRED_AFTER(kRankStore);
+extern Mutex kRankCilContext TW_ACQUIRED_AFTER(kRankBuffer);
+extern Mutex kRankCilShard TW_ACQUIRED_AFTER(kRankCilContext);
+extern Mutex kRankIclog TW_ACQUIRED_AFTER(kRankCilShard);
+extern Mutex kRankAil TW_ACQUIRED_AFTER(kRankIclog);
+extern Mutex kRankGrant TW_ACQUIRED_AFTER(kRankAil);
+extern Mutex kRankBufferHash TW_ACQUIRED_AFTER(kRankGrant);
+extern Mutex kRankInodeHash TW_ACQUIRED_AFTER(kRankBufferHash);
 extern Mutex kRankMapping TW_ACQUIRED_AFTER(kRankInodeHash);
 extern Mutex kRankListShard TW_ACQUIRED_AFTER(kRankMapping);
 extern Mutex kRankRetry TW_ACQUIRED_AFTER(kRankListShard);
