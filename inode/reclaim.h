@@ -1,6 +1,6 @@
 // inode/reclaim.h: which pages and inodes leave memory first. Policies stand behind one interface.
 // Owns:      nothing; items belong to their cache. Two-list LRU is the default ("two-list"); "sieve" beside
-//            it.
+//            it, and what a program registers. How to write one: reclaim_base.h, docs/experiments.md.
 // Threads:   every method is thread-safe.
 // Locks:     the policy's shard locks (rank kLru): at most kReclaimScan items are looked at per hold.
 //            A hit takes none: it sets LruItem::referenced.
@@ -19,7 +19,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/atomic.h"
 
@@ -78,6 +80,15 @@ class ReclaimPolicy {
   virtual ReclaimCounts counts() const = 0;
 };
 
+// The registry of policies: two-list (the default), sieve, and what a program registers.
+struct ReclaimPolicyKind {
+  std::string name;
+  std::string summary;
+  std::unique_ptr<ReclaimPolicy> (*make)() = nullptr;
+};
+const std::vector<ReclaimPolicyKind>& reclaim_policies();
 std::unique_ptr<ReclaimPolicy> make_reclaim_policy(std::string_view name);  // null: no such policy
+// Before threads start. False: the name is taken, or the row is incomplete.
+bool register_reclaim_policy(ReclaimPolicyKind kind);
 
 }  // namespace tidewheel

@@ -1,5 +1,5 @@
-// inode/reclaim_policies.h: the policies that make_reclaim_policy knows. A new one: one file, one line here,
-// one row in reclaim.cc.
+// inode/reclaim_policies.h: the policies that the registry in reclaim.cc begins with. A new one of ours: one
+// file, one line here, one row there. A program's own: register_reclaim_policy().
 #pragma once
 #include <memory>
 

@@ -143,5 +143,17 @@ TEST(TwoListLru, ProtectsTheHotSetFromAScan) {
 
 TEST(ReclaimPolicy, UnknownNamesAreRefused) { EXPECT_EQ(make_reclaim_policy("lifo"), nullptr); }
 
+TEST(ReclaimPolicy, AProgramRegistersItsOwnUnderANameThatIsFree) {
+  const auto make = [] { return make_reclaim_policy("sieve"); };
+  EXPECT_FALSE(register_reclaim_policy({"sieve", "taken", make}));
+  EXPECT_FALSE(register_reclaim_policy({"nothing", "makes nothing", nullptr}));
+  EXPECT_TRUE(register_reclaim_policy({"mine", "a sieve by another name", make}));
+  EXPECT_FALSE(register_reclaim_policy({"mine", "taken by now", make}));
+  const auto policy = make_reclaim_policy("mine");
+  ASSERT_NE(policy, nullptr);
+  EXPECT_EQ(policy->name(), "sieve");
+  EXPECT_EQ(reclaim_policies().back().name, "mine");
+}
+
 }  // namespace
 }  // namespace tidewheel
