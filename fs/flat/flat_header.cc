@@ -1,10 +1,9 @@
 #include "fs/flat/flat_header.h"
 
-#include <isa-l/crc.h>
-
 #include <bit>
 #include <cstring>
 
+#include "base/crc32c.h"
 #include "fs/flat/aligned_buffer.h"
 
 namespace tidewheel {
@@ -41,20 +40,6 @@ T get(std::span<const std::byte, kBlockBytes> block, std::size_t at) {
 }
 
 }  // namespace
-
-std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t n) {
-  // isa-l takes int lengths, and neither inverts before nor after.
-  auto* bytes = static_cast<unsigned char*>(const_cast<void*>(data));
-  constexpr std::size_t kPiece = 1U << 30;
-  crc = ~crc;
-  while (n != 0) {
-    const std::size_t piece = n < kPiece ? n : kPiece;
-    crc = crc32_iscsi(bytes, static_cast<int>(piece), crc);
-    bytes += piece;
-    n -= piece;
-  }
-  return ~crc;
-}
 
 void encode_header(const FlatHeader& header, std::span<std::byte, kBlockBytes> block) {
   std::memset(block.data(), 0, block.size());

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/crc32c.h"
 #include "base/result.h"
 #include "fs/block/block_device.h"
 #include "fs/flat/block_allocator.h"
@@ -34,9 +35,6 @@ enum class DeviceContent : std::uint8_t {
   kBlank,      // nothing but zeros, to the end
   kFlatStore,  // a header of this version, valid
 };
-
-// CRC32C (Castagnoli), continued from `crc`; begin with 0.
-std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t n);
 
 void encode_header(const FlatHeader& header, std::span<std::byte, kBlockBytes> block);
 Result<FlatHeader> decode_header(std::span<const std::byte, kBlockBytes> block);
