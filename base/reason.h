@@ -28,6 +28,7 @@ namespace tidewheel {
   X(kTimedOut, ETIMEDOUT, "the deadline passed first")                             \
   X(kShutDown, ESHUTDOWN, "it has been shut down")                                 \
   X(kUnsupported, EOPNOTSUPP, "it is not supported here")                          \
+  X(kNoThread, EAGAIN, "the system allows no further thread, or no memory for one") \
   X(kSystem, EIO, "the operating system refused")
 
 enum class Reason : std::uint16_t {

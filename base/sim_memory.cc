@@ -4,7 +4,8 @@
 // counts stores). A location keeps its last stores in modification order, which is the order of execution.
 // A load may return any kept store that is not older than
 //   - one that happened before the load (its number is in the fiber's view),
-//   - one that this fiber has read or written already (coherence),
+//   - one that was read or written before the load, by this fiber or by one whose view it has joined since
+//     (coherence; of each fiber the newest such access to the location counts),
 //   - for a sequentially consistent load: the location's last sequentially consistent store,
 //   - one made kStoreDelaySteps scheduling points ago, or before virtual time last stood still: stores
 //     become visible in finite time.
@@ -64,7 +65,17 @@ Scheduler::Location& Scheduler::location(const void* address, std::uint64_t newe
 
 void Scheduler::saw(Location& location, std::uint64_t number) {
   if (location.seen.size() <= current_->id) location.seen.resize(current_->id + 1);
-  location.seen[current_->id] = std::max(location.seen[current_->id], number);
+  Seen& mine = location.seen[current_->id];
+  if (number > mine.number) mine = {number, new_epoch(*current_)};
+}
+
+std::uint64_t Scheduler::coherent_from(const Location& location) const {
+  std::uint64_t newest = 0;
+  for (std::uint32_t fiber = 0; fiber < location.seen.size(); ++fiber) {
+    const Seen& seen = location.seen[fiber];
+    if (seen.number > newest && knows(current_->view, fiber, seen.epoch)) newest = seen.number;
+  }
+  return newest;
 }
 
 void Scheduler::acquired(const Store& store, std::memory_order order) {
@@ -80,7 +91,7 @@ std::uint64_t Scheduler::weak_load(const void* address, std::uint64_t newest, st
   Location& place = location(address, newest);
   const std::size_t last = place.stores.size() - 1;
   std::size_t oldest = last;
-  const std::uint64_t seen = current_->id < place.seen.size() ? place.seen[current_->id] : 0;
+  const std::uint64_t seen = coherent_from(place);
   while (oldest > 0) {
     const Store& store = place.stores[oldest];
     if (place.first + oldest <= seen || knows(current_->view, store.fiber, store.epoch) ||

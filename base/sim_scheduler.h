@@ -143,10 +143,14 @@ class Scheduler {
     bool seq_cst = false;
     View released;            // empty: a relaxed store
   };
+  struct Seen {
+    std::uint64_t number = 0;  // in modification order
+    std::uint32_t epoch = 0;   // of the fiber that read or wrote it, then
+  };
   struct Location {
-    std::vector<Store> stores;          // the last kKeptStores in modification order
-    std::uint64_t first = 0;            // number of stores[0] in modification order
-    std::vector<std::uint64_t> seen;    // per fiber: it has read this number or a later one
+    std::vector<Store> stores;  // the last kKeptStores in modification order
+    std::uint64_t first = 0;    // number of stores[0] in modification order
+    std::vector<Seen> seen;     // per fiber: the newest that it has read or written
   };
 
   // ---- scheduling (sim_scheduler.cc) ----
@@ -173,6 +177,8 @@ class Scheduler {
   // ---- weak memory (sim_memory.cc) ----
   Location& location(const void* address, std::uint64_t newest);
   void saw(Location& location, std::uint64_t number);
+  // The newest that a load of the current fiber must know, by what was read or written before it.
+  std::uint64_t coherent_from(const Location& location) const;
   static void join_view(View& into, const View& from);
   static bool knows(const View& view, std::uint32_t fiber, std::uint32_t epoch);
   void acquired(const Store& store, std::memory_order order);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <ctime>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,17 +27,31 @@ struct Thread::Body {
 #endif
 };
 
-Thread::Thread(std::string name, std::function<void()> body) : body_(std::make_unique<Body>()) {
+Result<Thread> Thread::start(std::string name, std::function<void()> body) {
+  Thread thread;
+  thread.body_ = std::make_unique<Body>();
 #if TW_SIM
   if (sim::active()) {
-    body_->fiber = sim::spawn(std::move(name), std::move(body));
-    return;
+    thread.body_->fiber = sim::spawn(std::move(name), std::move(body));
+    return thread;
   }
 #endif
-  body_->thread = std::thread([thread_name = std::move(name), run = std::move(body)] {
-    pthread_setname_np(pthread_self(), thread_name.substr(0, 15).c_str());
-    run();
-  });
+  try {
+    thread.body_->thread = std::thread([thread_name = std::move(name), run = std::move(body)] {
+      pthread_setname_np(pthread_self(), thread_name.substr(0, 15).c_str());
+      run();
+    });
+  } catch (const std::system_error& refused) {
+    thread.body_.reset();
+    return TW_FAIL_WITH(kNoThread, refused.code().value());
+  }
+  return thread;
+}
+
+Thread::Thread(std::string name, std::function<void()> body) {
+  Result<Thread> started = start(std::move(name), std::move(body));
+  TW_ASSERT(started.has_value(), "the system allows no further thread");
+  body_ = std::move(started->body_);
 }
 
 Thread::Thread() noexcept = default;

@@ -1,7 +1,7 @@
 // base/thread.h: threads, sleeping, and where one runs.
 // Threads:   a Thread belongs to who made it; join() once, before it ends.
-// Errors:    std::system_error from the constructor when the system allows no further thread. Nobody
-//            can go on without one and nobody catches it: a program ends by its terminate handler.
+// Errors:    Thread::start(): kNoThread, with the errno, when the system allows no further thread (ulimit -u,
+//            -v; a container's pids limit). The constructor is for who cannot go on without: it asserts.
 // Simulator: inside a simulation a Thread is a fiber, sleep_for passes virtual time, and current_cpu()
 //            answers one of the simulation's virtual CPUs, from which a fiber moves now and then.
 #pragma once
@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "base/result.h"
 #include "base/sim_hooks.h"
 #include "base/time.h"
 
@@ -27,6 +28,7 @@ class Thread {
   Thread() noexcept;  // none: joinable() is false
   // The name is what debuggers and reports show; the system keeps 15 characters of it.
   Thread(std::string name, std::function<void()> body);
+  static Result<Thread> start(std::string name, std::function<void()> body);
   Thread(Thread&&) noexcept;
   Thread& operator=(Thread&&) noexcept;  // asserts that *this holds no thread
   ~Thread();                             // asserts that it has been joined

@@ -10,11 +10,16 @@ LockClass g_crew_lock("bench_crew", LockRank::kBench);
 
 }  // namespace
 
-Crew::Crew(std::uint32_t size) : lock_(g_crew_lock) {
+Crew::Crew() : lock_(g_crew_lock) {}
+
+Result<void> Crew::start(std::uint32_t size) {
   threads_.reserve(size);
   for (std::uint32_t i = 0; i < size; ++i) {
-    threads_.emplace_back("worker-" + std::to_string(i), [this, i] { work(i); });
+    auto thread = Thread::start("worker-" + std::to_string(i), [this, i] { work(i); });
+    if (!thread) return Unexpected(thread.error());
+    threads_.push_back(std::move(thread).value());
   }
+  return {};
 }
 
 Crew::~Crew() {

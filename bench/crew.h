@@ -8,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/result.h"
 #include "base/sync.h"
 #include "base/thread.h"
 
@@ -15,11 +16,13 @@ namespace tidewheel::bench {
 
 class Crew {
  public:
-  explicit Crew(std::uint32_t size);
+  Crew();
   ~Crew();
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
+  // kNoThread: with fewer than `size`, which the destructor ends.
+  Result<void> start(std::uint32_t size);
   std::uint32_t size() const { return static_cast<std::uint32_t>(threads_.size()); }
   void run(const std::function<void(std::uint32_t worker)>& job) TW_EXCLUDES(lock_);
 

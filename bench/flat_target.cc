@@ -98,6 +98,7 @@ std::string foreign(const DeviceOptions& device) {
 }
 
 std::string describe_device_failure(const DeviceOptions& device, Error error) {
+  if (error.code == Reason::kNoThread) return kNoThreadLine;
   std::string why(error.sentence());
   if (error.code == Reason::kNoMemory) why = "the system does not give so much memory";
   if (error.code == Reason::kSystem && error.detail != 0) why = std::strerror(static_cast<int>(error.detail));

@@ -27,7 +27,13 @@ Sampler::Sampler(WorkloadTarget& target, std::function<std::uint64_t()> files, O
     csv_failed_ =
         std::fprintf(options_.csv, "%s\n", kIntervalCsvHeader) < 0 || std::fflush(options_.csv) != 0;
   }
-  thread_ = Thread("sampler", [this] { run(); });
+}
+
+Result<void> Sampler::start() {
+  auto thread = Thread::start("sampler", [this] { run(); });
+  if (!thread) return Unexpected(thread.error());
+  thread_ = std::move(thread).value();
+  return {};
 }
 
 Sampler::~Sampler() { finish(); }
@@ -53,13 +59,13 @@ void Sampler::phase(std::string name, std::uint64_t total) {
 }
 
 void Sampler::finish() {
-  if (!thread_.joinable()) return;
   {
     MutexLock hold(lock_);
+    if (stopping_) return;
     stopping_ = true;
     changed_.notify_all();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   MutexLock hold(lock_);
   if (options_.csv != nullptr) {
     write_row_locked();

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "base/sync.h"
 #include "base/thread.h"
 #include "bench/load_points.h"
@@ -31,6 +32,7 @@ class Sampler {
   // `files` answers how many files have been acknowledged; it may be called at any time until finish().
   Sampler(WorkloadTarget& target, std::function<std::uint64_t()> files, Options options);
   ~Sampler();
+  Result<void> start();  // kNoThread
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 

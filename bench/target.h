@@ -22,6 +22,11 @@
 
 namespace tidewheel::bench {
 
+// What a run says when it cannot have its threads.
+inline constexpr const char* kNoThreadLine =
+    "threads: the system allows no further thread, or no memory for one (ulimit -u, -v, pids.max): fewer "
+    "threads need less";
+
 // One file of the workload. A target with names uses `path` (relative to the directory); one without
 // uses the numbers.
 struct FileRef {

@@ -99,12 +99,15 @@ bool Conductor::prepare() {
   for (std::uint32_t i = 0; i < workload_.threads; ++i) {
     workers_.push_back(std::make_unique<Worker>(shared_, i));
   }
-  crew_ = std::make_unique<Crew>(workload_.threads);
   sampler_ = std::make_unique<Sampler>(
       target_, [this] { return acknowledged(); },
       Sampler::Options{
           .csv = watch_.interval_csv, .progress = watch_.progress, .label = watch_.progress_label});
-  return true;
+  crew_ = std::make_unique<Crew>();
+  Result<void> started = sampler_->start();
+  if (started) started = crew_->start(workload_.threads);
+  if (!started) result_.errors.push_back(kNoThreadLine);
+  return started.has_value();
 }
 
 LoopResult Conductor::one_loop(std::uint32_t loop) {

@@ -4,6 +4,7 @@
 // Locks:     kick() may take a lock of rank kCompletion.
 // Invariant: after kick(flusher) the flusher is stepped at least once more, whatever it is doing now.
 #pragma once
+#include "base/result.h"
 #include "base/sync.h"
 #include "base/time.h"
 
@@ -14,8 +15,9 @@ class Flusher;
 class Driver {
  public:
   virtual ~Driver() = default;
-  // A flusher that is to be stepped until remove(). Both once per flusher, from any thread.
-  virtual void add(Flusher& flusher) = 0;
+  // A flusher that is to be stepped until remove(). Both once per flusher, from any thread. After an error
+  // (kNoThread) it is not stepped, and remove() must follow all the same.
+  virtual Result<void> add(Flusher& flusher) = 0;
   // Returns when the flusher is not being stepped and won't be again. It has nothing in flight.
   virtual void remove(Flusher& flusher) = 0;
   // After remove(), once nobody can kick it any more: what was kept for such kicks goes.

@@ -22,7 +22,7 @@ ThreadDriver::~ThreadDriver() {
   TW_ASSERT(runners_.empty(), "a driver ends before its flushers");
 }
 
-void ThreadDriver::add(Flusher& flusher) {
+Result<void> ThreadDriver::add(Flusher& flusher) {
   auto runner = std::make_unique<Runner>();
   Runner& r = *runner;
   r.flusher = &flusher;
@@ -31,14 +31,17 @@ void ThreadDriver::add(Flusher& flusher) {
     MutexLock guard(lock_);
     runners_.push_back(std::move(runner));
   }
-  r.thread = Thread("flush-" + flusher.context().name(), [this, &r] { run(r); });
+  auto thread = Thread::start("flush-" + flusher.context().name(), [this, &r] { run(r); });
+  if (!thread) return Unexpected(thread.error());
+  r.thread = std::move(thread).value();
+  return {};
 }
 
 // The runner stays until forget(): a kick may still be on its way to it, and comes to nothing.
 void ThreadDriver::remove(Flusher& flusher) {
   auto& runner = *static_cast<Runner*>(flusher.driver_data);
   kick(runner);
-  runner.thread.join();
+  if (runner.thread.joinable()) runner.thread.join();
 }
 
 void ThreadDriver::forget(Flusher& flusher) {

@@ -22,7 +22,7 @@ class ThreadDriver final : public Driver {
   explicit ThreadDriver(const Clock& clock = SteadyClock::instance());
   ~ThreadDriver() override;
 
-  void add(Flusher& flusher) override;
+  Result<void> add(Flusher& flusher) override;
   void remove(Flusher& flusher) override;
   void forget(Flusher& flusher) override;
   void kick(Flusher& flusher) override;

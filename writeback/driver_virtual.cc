@@ -7,7 +7,10 @@
 
 namespace tidewheel {
 
-void VirtualDriver::add(Flusher& flusher) { runners_.push_back({&flusher, true, Instant::max()}); }
+Result<void> VirtualDriver::add(Flusher& flusher) {
+  runners_.push_back({&flusher, true, Instant::max()});
+  return {};
+}
 
 void VirtualDriver::remove(Flusher& flusher) {
   // What is in flight is waited for: events run, and other flushers meanwhile.

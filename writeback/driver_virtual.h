@@ -20,7 +20,7 @@ class VirtualDriver final : public Driver {
  public:
   explicit VirtualDriver(VirtualClock& clock) : clock_(clock) {}
 
-  void add(Flusher& flusher) override;
+  Result<void> add(Flusher& flusher) override;
   void remove(Flusher& flusher) override;
   void kick(Flusher& flusher) override;
   void kick_all() override;

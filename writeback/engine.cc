@@ -79,12 +79,27 @@ WritebackEngine::~WritebackEngine() {
 
 // ---- contexts ----
 
-WritebackContext* WritebackEngine::add_context(WritebackTarget& target, const ContextOptions& options) {
+WritebackContext* WritebackEngine::add_context(WritebackTarget& target, const ContextOptions& options,
+                                               Error* why) {
+  Error ignored;
+  Error& reason = why == nullptr ? ignored : *why;
+  std::unique_ptr<WritebackContext> refused;
+  if (WritebackContext* added = try_add_context(target, options, refused, reason)) return added;
+  // Without the lock: flushers that have started are waited for.
+  if (refused != nullptr) refused->retire();
+  return nullptr;
+}
+
+WritebackContext* WritebackEngine::try_add_context(WritebackTarget& target, const ContextOptions& options,
+                                                   std::unique_ptr<WritebackContext>& refused,
+                                                   Error& why) {
   WriterLock guard(contexts_lock_);
+  why = TW_FAIL(kShutDown).error();
   if (stopping()) return nullptr;
   // Places of removed contexts are used again.
   std::uint32_t id = 0;
   while (id < contexts_added_ && contexts_[id].load(std::memory_order_relaxed) != nullptr) ++id;
+  why = TW_FAIL(kBusy).error();
   if (id == kMaxContexts) return nullptr;
   DirtyListOptions list_options;
   list_options.shards = options_.shards;
@@ -95,7 +110,13 @@ WritebackContext* WritebackEngine::add_context(WritebackTarget& target, const Co
   auto context =
       std::make_unique<WritebackContext>(*this, target, options, static_cast<std::uint16_t>(id),
                                          find_dirty_list_design(options_.design)->make(list_options));
-  for (const auto& flusher : context->flushers()) driver_->add(*flusher);
+  for (const auto& flusher : context->flushers()) {
+    if (const Result<void> started = driver_->add(*flusher); !started) {
+      why = started.error();
+      refused = std::move(context);
+      return nullptr;
+    }
+  }
   contexts_added_ = std::max(contexts_added_, id + 1);
   WritebackContext* added = context.release();
   contexts_[id].store(added, std::memory_order_release);

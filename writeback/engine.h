@@ -64,8 +64,10 @@ class WritebackEngine {
 
   // ---- contexts ---- (docs/writeback-engine.md: how many)
   static constexpr std::uint16_t kMaxContexts = 1024;
-  // The target outlives the context. Null when there are kMaxContexts or the engine has stopped.
-  WritebackContext* add_context(WritebackTarget& target, const ContextOptions& options = {});
+  // The target outlives the context. Null, with the reason in `why`: kBusy (there are kMaxContexts),
+  // kShutDown, kNoThread.
+  WritebackContext* add_context(WritebackTarget& target, const ContextOptions& options = {},
+                                Error* why = nullptr);
   // Writes everything (as sync) and removes the context; writers must have ended. An error means that
   // the context is still there with what could not be written: cancel() those objects, or try again.
   Result<void> remove_context(WritebackContext& context);
@@ -263,6 +265,10 @@ class WritebackEngine {
   Atomic<bool> interrupted_{false};
 
   // ---- contexts ----
+  // Null: `why`, and perhaps a context that could not be run, for its flushers.
+  WritebackContext* try_add_context(WritebackTarget& target, const ContextOptions& options,
+                                    std::unique_ptr<WritebackContext>& refused, Error& why)
+      TW_EXCLUDES(contexts_lock_);
   mutable SharedMutex contexts_lock_ TW_ACQUIRED_AFTER(kRankEngine) TW_ACQUIRED_BEFORE(kRankContext);
   std::uint32_t contexts_added_ TW_GUARDED_BY(contexts_lock_) = 0;
   // Written under contexts_lock_. release in add_context pairs with acquire in context().

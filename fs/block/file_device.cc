@@ -1,13 +1,17 @@
-// The ring and requests under way; finding and opening the file is in file_open.cc.
+// Requests under way, in the ring or in the pool; finding and opening the file is in file_open.cc.
 #include "fs/block/file_device.h"
 
 #include <liburing.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <new>
 #include <utility>
+
+#include "base/log.h"
 
 namespace tidewheel {
 
@@ -40,31 +44,44 @@ FileDevice::FileDevice(const FileDeviceOptions& options, int fd, std::uint64_t s
       size_bytes_(size_bytes),
       direct_(direct),
       created_(created),
-      lock_(file_class),
-      ring_(std::make_unique<Ring>()) {}
+      lock_(file_class) {}
 
-Result<void> FileDevice::start() {
+Result<void> FileDevice::start() { return options_.io_uring ? start_ring() : start_pool(); }
+
+Result<void> FileDevice::start_ring() {
+  auto ring = std::make_unique<Ring>();
   // The completion ring is twice as large, and no more than queue_depth are in flight: it cannot overflow.
-  const int rc = io_uring_queue_init(options_.queue_depth, &ring_->uring, 0);
-  if (rc < 0) return TW_FAIL_WITH(kUnsupported, -rc);
-  ring_->made = true;
-  completion_thread_ = Thread("tw-dev-done", [this] { run_completions(); });
+  const int rc = io_uring_queue_init(options_.queue_depth, &ring->uring, 0);
+  if (rc < 0) {
+    log_warning(options_.path, "io_uring is not to be had (" + std::string(std::strerror(-rc)) + "): " +
+                                   std::to_string(kPoolThreads) +
+                                   " threads with pread and pwrite take its place, and figures include them. "
+                                   "See kernel.io_uring_disabled and the container's seccomp profile");
+    return start_pool();
+  }
+  ring->made = true;
+  ring_ = std::move(ring);
+  auto thread = Thread::start("tw-dev-done", [this] { run_completions(); });
+  if (!thread) return Unexpected(thread.error());
+  threads_.push_back(std::move(thread).value());
   return {};
 }
 
 FileDevice::~FileDevice() {
-  if (completion_thread_.joinable()) {
-    {
-      MutexLock lock(lock_);
-      TW_ASSERT(in_flight_ == 0, "a device ends with requests in flight");
+  {
+    MutexLock lock(lock_);
+    TW_ASSERT(in_flight_ == 0, "a device ends with requests in flight");
+    ending_ = true;
+    work_.notify_all();
+    if (ring_ != nullptr && !threads_.empty()) {
       io_uring_sqe* sqe = io_uring_get_sqe(&ring_->uring);
       TW_ASSERT(sqe != nullptr, "the submission ring is full");
       io_uring_prep_nop(sqe);
       io_uring_sqe_set_data(sqe, nullptr);
       enter_locked();
     }
-    completion_thread_.join();
   }
+  for (Thread& thread : threads_) thread.join();
   ring_.reset();
   ::close(fd_);
 }
@@ -96,43 +113,62 @@ void FileDevice::submit(IoRequest& request) {
   hand_over_locked(request);
 }
 
-// Puts the next piece into the ring. A slot is free: each request in flight has at most one there.
-void FileDevice::hand_over_locked(IoRequest& request) {
+// No segments: a flush.
+struct FileDevice::Piece {
+  const iovec* segments = nullptr;
+  unsigned count = 0;
+  std::uint64_t offset_bytes = 0;
+};
+
+FileDevice::Piece FileDevice::next_piece_locked(IoRequest& request) {
+  if (request.op == IoOp::kFlush) return {};
   Progress& progress = Progress::of(request);
+  const IoSegment* segments = request.segments.data() + progress.segment;
+  const std::size_t left = request.segments.size() - progress.segment;
+  const iovec* vector = reinterpret_cast<const iovec*>(segments);
+  std::size_t count = 0;
+  std::uint64_t bytes = 0;
+  while (progress.segment_offset == 0 && count < left && count < kMaxPieceSegments &&
+         bytes + segments[count].len_bytes <= max_piece_bytes_) {
+    bytes += segments[count++].len_bytes;
+  }
+  if (count == 0) {  // inside a segment, or at the start of one that is too long for a piece
+    progress.rest.iov_base = static_cast<std::byte*>(segments[0].data) + progress.segment_offset;
+    progress.rest.iov_len = std::min(segments[0].len_bytes - progress.segment_offset, max_piece_bytes_);
+    bytes = progress.rest.iov_len;
+    vector = &progress.rest;
+    count = 1;
+  }
+  progress.piece_bytes = static_cast<std::uint32_t>(bytes);
+  if (short_transfer_bytes_ != 0 && short_transfer_bytes_ < bytes) {
+    progress.rest = *vector;
+    progress.rest.iov_len = std::min<std::uint64_t>(progress.rest.iov_len, short_transfer_bytes_);
+    vector = &progress.rest;
+    count = 1;
+  }
+  return {vector, static_cast<unsigned>(count), request.offset_bytes + progress.moved};
+}
+
+// To the pool's queue, or the next piece into the ring: a slot is free, since each request in flight has at
+// most one there.
+void FileDevice::hand_over_locked(IoRequest& request) {
+  if (ring_ == nullptr) {
+    request.next = nullptr;
+    (waiting_ == nullptr ? waiting_ : waiting_last_->next) = &request;
+    waiting_last_ = &request;
+    return work_.notify_one();
+  }
+  const Piece piece = next_piece_locked(request);
   io_uring_sqe* sqe = io_uring_get_sqe(&ring_->uring);
   TW_ASSERT(sqe != nullptr, "the submission ring is full");
-  if (request.op == IoOp::kFlush) {
-    io_uring_prep_fsync(sqe, fd_, IORING_FSYNC_DATASYNC);
-  } else {
-    const IoSegment* segments = request.segments.data() + progress.segment;
-    const std::size_t left = request.segments.size() - progress.segment;
-    const iovec* vector = reinterpret_cast<const iovec*>(segments);
-    std::size_t count = 0;
-    std::uint64_t bytes = 0;
-    while (progress.segment_offset == 0 && count < left && count < kMaxPieceSegments &&
-           bytes + segments[count].len_bytes <= max_piece_bytes_) {
-      bytes += segments[count++].len_bytes;
-    }
-    if (count == 0) {  // inside a segment, or at the start of one that is too long for a piece
-      progress.rest.iov_base = static_cast<std::byte*>(segments[0].data) + progress.segment_offset;
-      progress.rest.iov_len = std::min(segments[0].len_bytes - progress.segment_offset, max_piece_bytes_);
-      bytes = progress.rest.iov_len;
-      vector = &progress.rest;
-      count = 1;
-    }
-    progress.piece_bytes = static_cast<std::uint32_t>(bytes);
-    if (short_transfer_bytes_ != 0 && short_transfer_bytes_ < bytes) {
-      progress.rest = *vector;
-      progress.rest.iov_len = std::min<std::uint64_t>(progress.rest.iov_len, short_transfer_bytes_);
-      vector = &progress.rest;
-      count = 1;
-    }
-    const std::uint64_t offset = request.offset_bytes + progress.moved;
-    if (request.op == IoOp::kRead) {
-      io_uring_prep_readv(sqe, fd_, vector, static_cast<unsigned>(count), offset);
-    } else {
-      io_uring_prep_writev(sqe, fd_, vector, static_cast<unsigned>(count), offset);
-    }
+  switch (request.op) {
+    case IoOp::kFlush: io_uring_prep_fsync(sqe, fd_, IORING_FSYNC_DATASYNC); break;
+    case IoOp::kRead:
+      io_uring_prep_readv(sqe, fd_, piece.segments, piece.count, piece.offset_bytes);
+      break;
+    case IoOp::kWrite:
+      io_uring_prep_writev(sqe, fd_, piece.segments, piece.count, piece.offset_bytes);
+      break;
   }
   io_uring_sqe_set_data(sqe, &request);
   enter_locked();
@@ -245,6 +281,62 @@ void FileDevice::run_completions() {
       counts_.count(*over[i].request, over[i].result);
       over[i].request->done(*over[i].request, over[i].result);
     }
+  }
+}
+
+// ---- without io_uring ----
+
+Result<void> FileDevice::start_pool() {
+  for (std::uint32_t i = 0; i < std::min(kPoolThreads, options_.queue_depth); ++i) {
+    auto thread = Thread::start("tw-dev-" + std::to_string(i), [this] { run_pool(); });
+    // One is enough to go on with.
+    if (!thread && i == 0) return Unexpected(thread.error());
+    if (!thread) break;
+    threads_.push_back(std::move(thread).value());
+  }
+  return {};
+}
+
+// The number of bytes, or -errno: as the ring has it.
+int FileDevice::move_piece(const IoRequest& request, const Piece& piece) const {
+  const auto offset = static_cast<off_t>(piece.offset_bytes);
+  const auto count = static_cast<int>(piece.count);
+  ssize_t n = 0;
+  switch (request.op) {
+    case IoOp::kFlush: n = ::fdatasync(fd_); break;
+    case IoOp::kRead: n = ::preadv(fd_, piece.segments, count, offset); break;
+    case IoOp::kWrite: n = ::pwritev(fd_, piece.segments, count, offset); break;
+  }
+  return n < 0 ? -errno : static_cast<int>(n);  // a piece has at most kMaxPieceBytes
+}
+
+// Null: the device ends.
+IoRequest* FileDevice::take_waiting() {
+  MutexLock lock(lock_);
+  while (waiting_ == nullptr && !ending_) work_.wait(lock_, CondVar::For::kWork);
+  IoRequest* const request = waiting_;
+  if (request != nullptr) waiting_ = request->next;
+  return request;
+}
+
+void FileDevice::run_pool() {
+  while (IoRequest* const request = take_waiting()) {
+    Result<void> result;
+    for (bool over = false; !over;) {
+      Piece piece;
+      {
+        MutexLock lock(lock_);
+        piece = next_piece_locked(*request);
+      }
+      const int moved = move_piece(*request, piece);
+      MutexLock lock(lock_);
+      over = advance(*request, moved, result);
+      if (!over) continue;
+      --in_flight_;
+      room_.notify_one();
+    }
+    counts_.count(*request, result);
+    request->done(*request, result);
   }
 }
 

@@ -1,22 +1,24 @@
-// fs/block/file_device.h: a regular file or a block device, through io_uring.
+// fs/block/file_device.h: a regular file or a block device, through io_uring; where the system forbids that
+// (containers, kernel.io_uring_disabled), through a few threads that call pread, pwrite and fdatasync.
 // Owns:      the descriptor (locked against a second opener: flock, and O_EXCL on a block device), the
-//            ring and a completion thread.
+//            ring and a completion thread, or the threads of the pool.
 // Threads:   submit() from any thread; it blocks while queue_depth requests are in flight. All
-//            completions run on the completion thread.
-// Locks:     lock_ (rank kDevice): submission side of the ring and the count in flight. It is held across
-//            the system call that hands a request over, never while a completion runs, nor while the
-//            kernel asks to be tried again later.
+//            completions run on the completion thread, or on those of the pool.
+// Locks:     lock_ (rank kDevice): submission side of the ring or the pool's queue, and the count in flight.
+//            It is held across the system call that hands a request over to the ring, never while the pool
+//            moves data or a completion runs, nor while the kernel asks to be tried again later.
 // Units:     blocks of 4 KiB, which every disk's own blocks divide; memory aligned to 4 KiB under O_DIRECT,
 //            else to 1.
 // Errors:    by completion: kNoSpace when the host file system is full (a sparse image promises nothing),
 //            kIo, kShortIo (the file was cut short under us). From open(): see there.
 // Invariant: one piece of a request is in the kernel at a time; it is at most kMaxPieceSegments long and
 //            the next one goes out from the completion thread, in the request's own slot of the ring, so
-//            that continuing never waits for room.
+//            that continuing never waits for room. In the pool the thread that has the request goes on.
 #pragma once
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/sync.h"
 #include "base/thread.h"
@@ -33,6 +35,7 @@ struct FileDeviceOptions {
   bool create = true;            // make the file when it is missing (mode 0644)
   bool read_only = false;
   bool direct = true;            // O_DIRECT where it works; else buffered, with one warning in the log
+  bool io_uring = true;          // where it works; else the pool, with one warning in the log
   std::uint32_t queue_depth = 128;
 };
 
@@ -41,11 +44,12 @@ class FileDevice final : public BlockDevice {
   static constexpr std::uint32_t kBlockBytes = 4096;
   static constexpr std::size_t kMaxPieceSegments = 1024;        // IOV_MAX
   static constexpr std::uint64_t kMaxPieceBytes = 1ULL << 30;   // the kernel moves at most 2 GiB - 4 KiB
+  static constexpr std::uint32_t kPoolThreads = 8;              // as many requests at once, not queue_depth
 
   // Errors: kNotFound, kAccess, kBusy (open elsewhere, or a mounted disk), kNotAFile (a directory, pipe,
   // socket, terminal), kNotEmpty (content of less than a block: nobody's device), kInvalidArgument (empty,
   // and no size given), kFileTooLarge and kNoSpace (it cannot be so large), kOutOfRange (the disk is
-  // smaller), kUnsupported (io_uring is not to be had), kSystem with the errno.
+  // smaller), kNoThread, kSystem with the errno.
   static Result<std::unique_ptr<FileDevice>> open(const FileDeviceOptions& options);
   ~FileDevice() override;
 
@@ -64,6 +68,7 @@ class FileDevice final : public BlockDevice {
   void unlink_file();
 
   bool direct() const { return direct_; }
+  bool uses_io_uring() const { return ring_ != nullptr; }
   // True when open() made the file.
   bool created() const { return created_; }
   // Longest piece handed to the kernel from now on, so that a test sees requests continued.
@@ -79,14 +84,22 @@ class FileDevice final : public BlockDevice {
  private:
   struct Ring;      // liburing's
   struct Progress;  // of one request, in its device_private
+  struct Piece;     // of a request, as the kernel gets it
   FileDevice(const FileDeviceOptions& options, int fd, std::uint64_t size_bytes, bool direct, bool created);
   Result<void> start();
+  Result<void> start_ring();
+  Result<void> start_pool();
+  // Decides how far the request goes at once.
+  Piece next_piece_locked(IoRequest& request) TW_REQUIRES(lock_);
   void hand_over_locked(IoRequest& request) TW_REQUIRES(lock_);
   // Drops the lock while the kernel is short of memory.
   void enter_locked() TW_REQUIRES(lock_);
   // What a piece's result makes of its request: true when it is over, with `result` set.
   bool advance(IoRequest& request, int moved, Result<void>& result);
   void run_completions() TW_EXCLUDES(lock_);
+  void run_pool() TW_EXCLUDES(lock_);
+  IoRequest* take_waiting() TW_EXCLUDES(lock_);
+  int move_piece(const IoRequest& request, const Piece& piece) const;
 
   // ---- constant while requests are in flight ----
   const FileDeviceOptions options_;
@@ -102,11 +115,17 @@ class FileDevice final : public BlockDevice {
   Mutex lock_ TW_ACQUIRED_AFTER(kRankArena) TW_ACQUIRED_BEFORE(kRankCompletion);
   CondVar room_;
   std::uint32_t in_flight_ TW_GUARDED_BY(lock_) = 0;
-  // The submission queue is under lock_; the completion queue belongs to the completion thread.
+  // The submission queue is under lock_; the completion queue belongs to the completion thread. None: the
+  // pool does its work.
   std::unique_ptr<Ring> ring_;
+  // The pool's: requests that no thread of it has taken yet, oldest first, through IoRequest::next.
+  CondVar work_;
+  IoRequest* waiting_ TW_GUARDED_BY(lock_) = nullptr;
+  IoRequest* waiting_last_ TW_GUARDED_BY(lock_) = nullptr;
+  bool ending_ TW_GUARDED_BY(lock_) = false;
 
   IoCounts counts_;
-  Thread completion_thread_;
+  std::vector<Thread> threads_;  // the completion thread, or the pool
 };
 
 }  // namespace tidewheel

@@ -25,8 +25,24 @@ LimitedDevice::LimitedDevice(std::unique_ptr<BlockDevice> beneath, DeviceLimits 
       stepped_(false),
       name_("limited " + std::string(beneath_->name())),
       lock_(limited_class) {
+  const Result<void> started = start_timer();
+  TW_ASSERT(started.has_value(), "the system allows no further thread");
+}
+
+Result<std::unique_ptr<LimitedDevice>> LimitedDevice::make(std::unique_ptr<BlockDevice> beneath,
+                                                           DeviceLimits limits) {
+  auto device = std::make_unique<LimitedDevice>(std::move(beneath), limits, SteadyClock::instance());
+  device->stepped_ = false;
+  TW_TRY(device->start_timer());
+  return device;
+}
+
+Result<void> LimitedDevice::start_timer() {
   TW_ASSERT(limits_.queue_depth != 0, "a queue of depth 0 takes no request");
-  thread_ = Thread("tw-dev-timer", [this] { run_timer(); });
+  auto thread = Thread::start("tw-dev-timer", [this] { run_timer(); });
+  if (!thread) return Unexpected(thread.error());
+  thread_ = std::move(thread).value();
+  return {};
 }
 
 LimitedDevice::LimitedDevice(std::unique_ptr<BlockDevice> beneath, DeviceLimits limits, const Clock& stepped)

@@ -38,7 +38,10 @@ struct DeviceLimits {
 
 class LimitedDevice final : public BlockDevice {
  public:
-  // In real time: a timer thread completes what is due.
+  // In real time: a timer thread completes what is due. kNoThread when there is none to be had.
+  static Result<std::unique_ptr<LimitedDevice>> make(std::unique_ptr<BlockDevice> beneath,
+                                                     DeviceLimits limits);
+  // The same for who cannot go on without: asserts that there is a thread.
   LimitedDevice(std::unique_ptr<BlockDevice> beneath, DeviceLimits limits);
   // In virtual time: nothing completes but in run_due(). The clock outlives the device.
   LimitedDevice(std::unique_ptr<BlockDevice> beneath, DeviceLimits limits, const Clock& stepped);
@@ -64,6 +67,7 @@ class LimitedDevice final : public BlockDevice {
   std::size_t run_due() TW_EXCLUDES(lock_);
 
  private:
+  Result<void> start_timer();
   struct Pending {
     IoRequest child;  // what the device beneath sees
     IoRequest* parent = nullptr;
@@ -86,7 +90,7 @@ class LimitedDevice final : public BlockDevice {
   const std::unique_ptr<BlockDevice> beneath_;
   const DeviceLimits limits_;
   const Clock& clock_;
-  const bool stepped_;
+  bool stepped_;  // constant once the device has been made
   const std::string name_;
 
   // ---- under lock_ ----

@@ -37,8 +37,9 @@ Result<std::unique_ptr<BlockDevice>> open_unlimited(const DeviceSpec& spec) {
 Result<std::unique_ptr<BlockDevice>> open_device(const DeviceSpec& spec) {
   auto device = open_unlimited(spec);
   if (!device || !spec.limits.any()) return device;
-  return std::unique_ptr<BlockDevice>(
-      std::make_unique<LimitedDevice>(std::move(device).value(), spec.limits));
+  auto limited = LimitedDevice::make(std::move(device).value(), spec.limits);
+  if (!limited) return Unexpected(limited.error());
+  return std::unique_ptr<BlockDevice>(std::move(limited).value());
 }
 
 }  // namespace tidewheel

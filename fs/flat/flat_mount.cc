@@ -161,8 +161,10 @@ Result<std::unique_ptr<FlatStore>> FlatStore::make(BlockDevice& device, Writebac
       InodeCacheOptions{.memory_limit_bytes = options.memory_limit_bytes, .reclaim = options.reclaim});
   store->index_ = std::make_unique<FileIndex>(*store->pages_, budget, blocks - kFirstDataBlock);
   for (std::uint32_t owner = 0; owner < options.owners; ++owner) {
-    WritebackContext* context = engine.add_context(*store, {.name = "flat-" + std::to_string(owner)});
-    if (context == nullptr) return TW_FAIL(kShutDown);
+    Error why;
+    WritebackContext* context =
+        engine.add_context(*store, {.name = "flat-" + std::to_string(owner)}, &why);
+    if (context == nullptr) return Unexpected(why);
     store->contexts_.push_back(context);
     store->context_ids_.push_back(context->id());
   }

@@ -68,6 +68,27 @@ TEST(SimulatorFinds, ALostWakeUpThatLeavesNobodyRunning) {
   }, {.spurious_wakeups = false});
 }
 
+// Coherence also binds a reader that knows of another's read: what that one saw, it sees, or something newer.
+TEST(SimulatorMemory, AReadThatHappenedBeforeBoundsTheNextOne) {
+  const sim::Outcome outcome = sim::explore({.schedules = 1'000}, [] {
+    Mutex mutex{test_locks};
+    Atomic<std::uint32_t> word{0};
+    bool was_seen = false;
+    Thread writer("writer", [&] { word.store(1, std::memory_order_relaxed); });
+    Thread first("first", [&] {
+      if (word.load(std::memory_order_relaxed) == 0) return;
+      MutexLock lock(mutex);
+      was_seen = true;
+    });
+    Thread second("second", [&] {
+      MutexLock lock(mutex);
+      if (was_seen) SIM_CHECK(word.load(std::memory_order_relaxed) == 1);
+    });
+    for (Thread* thread : {&writer, &first, &second}) thread->join();
+  });
+  EXPECT_FALSE(outcome.failed) << outcome.message << sim::to_string(outcome.schedule);
+}
+
 TEST(SimulatorFinds, ALostWakeUpThatAPeriodRescues) {
   expect_found(sim::Failure::kLostWakeup, [](bool guarded) {
     Mutex mutex{test_locks};

@@ -7,6 +7,7 @@
 #include "base/counter.h"
 #include "base/sim.h"
 #include "base/thread.h"
+#include "tests/base/no_threads.h"
 
 namespace tidewheel {
 namespace {
@@ -283,6 +284,13 @@ TEST(Thread, NumbersAreUsedAgain) {
     thread.join();
   }
   EXPECT_LE(highest, 4U) << "at most a few threads live at once here";
+}
+
+TEST(Thread, ARefusedOneIsAnError) {
+  const NoThreads none;
+  const auto thread = Thread::start("refused", [] { ADD_FAILURE() << "it ran"; });
+  ASSERT_FALSE(thread.has_value());
+  EXPECT_EQ(thread.error().code, Reason::kNoThread);
 }
 
 TEST(Thread, KnowsItsCpu) { EXPECT_LT(current_cpu(), 4'096U); }

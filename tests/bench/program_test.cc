@@ -380,19 +380,34 @@ TEST_F(ProgramTest, MemoryThatTheMachineHasNotIsNamed) {
   expect_one_error_line("--ram 1P: the system does not give so much memory");
 }
 
+// The first thread that does not fit is one of the device's, then a flusher, the sampler, a worker.
 TEST_F(ProgramTest, ThreadsThatTheSystemRefusesAreOneLine) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer needs the address space that this test takes away";
 #endif
-  // The stacks of 256 threads do not fit.
-  const auto little = [] {
-    const rlimit limit{1ULL << 30, 1ULL << 30};
-    setrlimit(RLIMIT_AS, &limit);
-  };
-  EXPECT_EQ(run(kSmallRun + std::vector<std::string>{"-t", "256", "-l", "/dev/null"}, little), 1);
-  const std::string text = err();
-  EXPECT_EQ(text.rfind("tidewheel: the system ", 0), 0U) << text;
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  constexpr std::uint64_t kStack = 16ULL << 30;
+  bool whole = false;
+  int refused = 0;
+  for (std::uint64_t fitting = 0; fitting < 30 && !whole; ++fitting) {
+    const auto little = [fitting] {
+      const rlimit stack{kStack, kStack};
+      const rlimit all{fitting * kStack + kStack / 2, fitting * kStack + kStack / 2};
+      if (setrlimit(RLIMIT_STACK, &stack) != 0 || setrlimit(RLIMIT_AS, &all) != 0) _exit(97);
+    };
+    const int status = run({"fsmark", "--image", "image", "--size", "64M", "--memory", "64M", "-n", "5", "-s",
+                            "100", "-t", "4", "--device-bandwidth", "1G", "-l", "/dev/null"},
+                           little);
+    whole = status == 0;
+    if (whole) break;
+    EXPECT_EQ(status, 1) << fitting;
+    ++refused;
+    const std::string text = err();
+    EXPECT_EQ(text.rfind("tidewheel: threads: the system allows no further thread", 0), 0U)
+        << fitting << ": " << text;
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  }
+  EXPECT_TRUE(whole) << err();
+  EXPECT_GE(refused, 7) << "a flusher, two of the device, the sampler and four workers";
 }
 
 TEST_F(ProgramTest, TheDefaultImageIsTakenOnlyWhenItIsFreeAndOurs) {

@@ -25,9 +25,12 @@ struct DeviceKind {
 };
 
 std::unique_ptr<BlockDevice> make_file(const ScratchFolder& scratch, bool direct, std::uint64_t piece,
-                                       std::uint64_t cut) {
-  auto device = FileDevice::open(
-      {.path = scratch.file("image"), .size_bytes = kDeviceBytes, .direct = direct, .queue_depth = 8});
+                                       std::uint64_t cut, bool io_uring = true) {
+  auto device = FileDevice::open({.path = scratch.file("image"),
+                                  .size_bytes = kDeviceBytes,
+                                  .direct = direct,
+                                  .io_uring = io_uring,
+                                  .queue_depth = 8});
   if (!device) {
     ADD_FAILURE() << device.error().sentence() << " " << device.error().detail;
     return nullptr;
@@ -196,19 +199,26 @@ INSTANTIATE_TEST_SUITE_P(
         DeviceKind{"FileInPieces", [](const ScratchFolder& s) { return make_file(s, true, 3 * kBlock, 0); }},
         DeviceKind{"FileShortDirect", [](const ScratchFolder& s) { return make_file(s, true, 0, kBlock); }},
         DeviceKind{"FileShortBuffered", [](const ScratchFolder& s) { return make_file(s, false, 0, 3001); }},
+        DeviceKind{"PoolDirect", [](const ScratchFolder& s) { return make_file(s, true, 0, 0, false); }},
+        DeviceKind{"PoolBuffered", [](const ScratchFolder& s) { return make_file(s, false, 0, 0, false); }},
+        DeviceKind{"PoolInPieces",
+                   [](const ScratchFolder& s) { return make_file(s, true, 3 * kBlock, 0, false); }},
+        DeviceKind{"PoolShortBuffered",
+                   [](const ScratchFolder& s) { return make_file(s, false, 0, 3001, false); }},
         DeviceKind{"Ram", [](const ScratchFolder&) { return make_ram(); }},
         DeviceKind{"LimitedRam",
                    [](const ScratchFolder&) {
-                     return std::make_unique<LimitedDevice>(
-                         make_ram(),
-                         DeviceLimits{
-                             .bytes_per_s = 8ULL << 30, .latency = microseconds(1), .queue_depth = 4});
+                     return LimitedDevice::make(make_ram(), {.bytes_per_s = 8ULL << 30,
+                                                             .latency = microseconds(1),
+                                                             .queue_depth = 4})
+                         .value();
                    }},
         DeviceKind{"LimitedFile",
                    [](const ScratchFolder& s) {
-                     return std::make_unique<LimitedDevice>(
-                         make_file(s, true, 0, 0),
-                         DeviceLimits{.bytes_per_s = 8ULL << 30, .latency = {0}, .queue_depth = 4});
+                     return LimitedDevice::make(
+                                make_file(s, true, 0, 0),
+                                {.bytes_per_s = 8ULL << 30, .latency = {0}, .queue_depth = 4})
+                         .value();
                    }},
         DeviceKind{"FaultyRam",
                    [](const ScratchFolder&) { return std::make_unique<FaultyDevice>(make_ram()); }}),

@@ -1,7 +1,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -9,8 +13,10 @@
 #include <memory>
 #include <sstream>
 
+#include "base/thread.h"
 #include "fs/block/file_device.h"
 #include "fs/block/open_device.h"
+#include "tests/base/no_threads.h"
 #include "tests/fs/io.h"
 #include "tests/fs/scratch.h"
 
@@ -113,9 +119,11 @@ TEST(FileDevice, ReadOnlyFailsWrites) {
 
 TEST(FileDevice, SaysShortWhenTheFileIsCutUnderIt) {
   ScratchFolder scratch;
-  for (const bool direct : {true, false}) {
-    const std::string path = scratch.file(direct ? "direct" : "buffered");
-    auto device = FileDevice::open({.path = path, .size_bytes = kMiB, .direct = direct}).value();
+  for (const int way : {0, 1, 2, 3}) {
+    const std::string path = scratch.file(std::to_string(way));
+    auto device =
+        FileDevice::open({.path = path, .size_bytes = kMiB, .direct = (way & 1) == 0, .io_uring = way < 2})
+            .value();
     ASSERT_EQ(::truncate(path.c_str(), 10 * kBlock + 100), 0);
     AlignedBytes memory(20 * kBlock);
     EXPECT_EQ(device->read(0, memory.span()).error().code, Reason::kShortIo);
@@ -142,6 +150,98 @@ TEST(FileDevice, BlocksTheSubmitterWhenTheQueueIsFull) {
   EXPECT_EQ(std::memcmp(memory.data(), back.data(), kMiB), 0);
 }
 
+// The calling thread, and those that it makes, may not set up a ring: as in a container.
+void forbid_io_uring_here() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{.len = std::size(program), .filter = program};
+  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+}
+
+TEST(FileDevice, WorksWhereIoUringIsForbidden) {
+  ScratchFolder scratch;
+  Thread("contained", [&] {
+    forbid_io_uring_here();
+    if (testing::Test::HasFatalFailure()) return;
+    testing::internal::CaptureStderr();
+    auto device = FileDevice::open({.path = scratch.file("image"), .size_bytes = kMiB}).value();
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("io_uring is not to be had"), std::string::npos) << said;
+    EXPECT_FALSE(device->uses_io_uring());
+    Rng rng(3);
+    AlignedBytes memory(kMiB), back(kMiB);
+    memory.fill(rng);
+    Flight flight;
+    for (std::uint64_t at = 0; at < kMiB; at += kBlock) {
+      flight.add(IoOp::kWrite, at, {{memory.data() + at, kBlock}});
+    }
+    flight.submit_all(*device);
+    flight.wait_all();
+    for (auto& one : flight.all()) {
+      EXPECT_TRUE(one.result);
+      EXPECT_EQ(one.completions, 1);
+    }
+    EXPECT_TRUE(device->flush());
+    EXPECT_TRUE(device->read(0, back.span()));
+    EXPECT_EQ(std::memcmp(memory.data(), back.data(), kMiB), 0);
+    EXPECT_EQ(device->stats().writes, kMiB / kBlock);
+  }).join();
+}
+
+// More requests than the queue has room for, from several threads: none is lost, none ends twice.
+TEST(FileDevice, ThePoolServesSeveralSubmittersOfAShortQueue) {
+  ScratchFolder scratch;
+  auto device = FileDevice::open({.path = scratch.file("image"),
+                                  .size_bytes = 4 * kMiB,
+                                  .io_uring = false,
+                                  .queue_depth = 3})
+                    .value();
+  AlignedBytes memory(4 * kMiB);
+  std::vector<Thread> submitters;
+  std::deque<Flight> flights(4);
+  for (std::uint64_t s = 0; s < 4; ++s) {
+    submitters.emplace_back("submitter", [&, s] {
+      for (std::uint64_t at = s * kMiB; at < (s + 1) * kMiB; at += kBlock) {
+        flights[s].add(at % (16 * kBlock) == 0 ? IoOp::kFlush : IoOp::kWrite, at,
+                       at % (16 * kBlock) == 0 ? std::vector<IoSegment>{}
+                                               : std::vector<IoSegment>{{memory.data() + at, kBlock}});
+      }
+      flights[s].submit_all(*device);
+      flights[s].wait_all();
+    });
+  }
+  for (Thread& thread : submitters) thread.join();
+  for (Flight& flight : flights) {
+    for (auto& one : flight.all()) {
+      EXPECT_TRUE(one.result) << one.result.error().sentence();
+      EXPECT_EQ(one.completions, 1);
+    }
+  }
+  EXPECT_EQ(device->stats().flushes, 4 * kMiB / kBlock / 16);
+}
+
+TEST(FileDeviceOpen, SaysThatThereIsNoThreadAndLeavesNoFile) {
+  ScratchFolder scratch;
+  const NoThreads none;
+  for (const bool io_uring : {true, false}) {
+    EXPECT_EQ(open_reason({.path = scratch.file("a"), .size_bytes = kMiB, .io_uring = io_uring}),
+              Reason::kNoThread);
+    EXPECT_NE(::access(scratch.file("a").c_str(), F_OK), 0);
+  }
+  EXPECT_EQ(open_device({.kind = DeviceSpec::Kind::kNull,
+                         .path = "",
+                         .size_bytes = kMiB,
+                         .limits = {.latency = microseconds(1)}})
+                .error()
+                .code,
+            Reason::kNoThread);
+}
+
 TEST(FileDevice, ShowsItsWritesToOthersAfterAFlush) {
   ScratchFolder scratch;
   const std::string path = scratch.file("image");
@@ -153,7 +253,6 @@ TEST(FileDevice, ShowsItsWritesToOthersAfterAFlush) {
   EXPECT_EQ(content_of(path), std::string(kMiB, 'z'));
 }
 
-// A file system of 1 MiB: the kernel moves a part of the write and has no room for the rest.
 TEST(FileDeviceOpen, LeavesTheFileToWhoLockedItFirst) {
   ScratchFolder scratch;
   static std::unique_ptr<FileDevice> other;
@@ -220,6 +319,7 @@ TEST(FileDevice, RenewsTheSameFile) {
 TEST(FileDevice, KeepsNobodyWaitingWhileTheKernelIsBusy) {
   ScratchFolder scratch;
   auto device = FileDevice::open({.path = scratch.file("a"), .size_bytes = kMiB}).value();
+  if (!device->uses_io_uring()) GTEST_SKIP() << "io_uring is forbidden here";
   AlignedBytes memory(kBlock), inner(kBlock);
   bool second = false;
   device->set_busy_once_for_test([&] { second = device->read(kBlock, inner.span()).has_value(); });
@@ -228,6 +328,7 @@ TEST(FileDevice, KeepsNobodyWaitingWhileTheKernelIsBusy) {
   EXPECT_EQ(device->stats().reads, 2U);
 }
 
+// A file system of 1 MiB: the kernel moves a part of the write and has no room for the rest.
 TEST(FileDevice, SaysNoSpaceWhenTheHostIsFull) {
   ScratchFolder scratch;
   const std::string mount_point = scratch.file("small");
@@ -239,9 +340,12 @@ TEST(FileDevice, SaysNoSpaceWhenTheHostIsFull) {
     const std::string& path;
     ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
   } unmount{mount_point};
-  for (const bool direct : {true, false}) {
+  for (const int way : {0, 1, 2, 3}) {
     const std::string path = mount_point + "/image";
-    auto device = FileDevice::open({.path = path, .size_bytes = 4 * kMiB, .direct = direct}).value();
+    auto device =
+        FileDevice::open(
+            {.path = path, .size_bytes = 4 * kMiB, .direct = (way & 1) == 0, .io_uring = way < 2})
+            .value();
     AlignedBytes memory(2 * kMiB);
     std::memset(memory.data(), 'q', memory.size());
     EXPECT_EQ(device->write(0, memory.span()).error().code, Reason::kNoSpace);
