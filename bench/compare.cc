@@ -293,6 +293,10 @@ int Comparison::finish() {
   document_.interrupted = interrupted();
   document_.summary = summarize(figures_, options_.designs, options_.threads);
   if (!figures_.empty()) say("\n" + compare_table(figures_, options_.designs, options_.threads));
+  const WritebackOptions& writeback = options_.base.writeback;
+  document_.model =
+      scaling_models(figures_, options_.designs, writeback.shards != 0, writeback.flushers != 0);
+  if (!document_.model.empty()) say("\n" + model_table(document_.model));
   if (interrupted()) say("interrupted: the table holds the runs that were complete\n");
   bool failed = !error_.empty();
   if (failed) print_error(error_);

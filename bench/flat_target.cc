@@ -265,7 +265,8 @@ TargetFigures FlatTarget::figures() {
                                     .removals = stats.dirty_list.removals,
                                     .detached_buckets = stats.dirty_list.detached_buckets,
                                     .elements_under_lock = stats.dirty_list.elements_under_lock,
-                                    .max_elements_per_hold = stats.dirty_list.max_elements_per_hold};
+                                    .max_elements_per_hold = stats.dirty_list.max_elements_per_hold,
+                                    .shards = stats.dirty_list.shards};
   out.writeback = WritebackFigures{.works = stats.works,
                                    .objects = stats.objects,
                                    .pages = stats.pages,

@@ -1,9 +1,10 @@
 #include "bench/json_report.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "bench/command_line.h"
-#include "bench/designs.h"
 
 namespace tidewheel::bench {
 
@@ -72,7 +73,8 @@ ordered_json target_figures_json(const TargetFigures& figures) {
             {"insert_waits", f.insert_waits},
             {"detached_buckets", f.detached_buckets},
             {"elements_under_lock", f.elements_under_lock},
-            {"max_elements_per_hold", f.max_elements_per_hold}};
+            {"max_elements_per_hold", f.max_elements_per_hold},
+            {"shards", f.shards}};
   });
   out["writeback"] = or_null(figures.writeback, [](const WritebackFigures& f) -> ordered_json {
     return {{"works", f.works},
@@ -97,6 +99,66 @@ ordered_json target_figures_json(const TargetFigures& figures) {
   return out;
 }
 
+const char* kind_name(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::kImage: return "image";
+    case DeviceKind::kRam: return "ram";
+    case DeviceKind::kNull: break;
+  }
+  return "null";
+}
+
+ordered_json configuration_json(const FsmarkOptions& options) {
+  const WorkloadOptions& work = options.workload;
+  ordered_json out = {{"directories", work.directories.size()},
+                      {"files_per_thread", work.files_per_thread},
+                      {"loops", work.loops},
+                      {"write_bytes", work.write_bytes},
+                      {"sync_method", work.sync_method},
+                      {"device", nullptr},
+                      {"writeback", nullptr}};
+  if (options.target == TargetKind::kPosix) return out;
+  const DeviceOptions& device = options.device;
+  const bool limited = device.bandwidth != 0;
+  out["device"] = {{"kind", kind_name(device.kind)},
+                   {"bytes_per_s", limited ? ordered_json(device.bandwidth) : ordered_json(nullptr)},
+                   {"latency_ns", device.latency.ns}};
+  const WritebackOptions& writeback = options.writeback;
+  out["writeback"] = {{"memory_bytes", writeback.memory_bytes},
+                      {"background_bytes", writeback.background_bytes},
+                      {"dirty_bytes", writeback.dirty_bytes},
+                      {"expire_s", writeback.expire.seconds()},
+                      {"interval_s", writeback.interval.seconds()},
+                      {"shards", writeback.shards},
+                      {"flushers", writeback.flushers}};
+  return out;
+}
+
+// Columns, each on a line of its own.
+ordered_json series_json(const RunSeries& series) {
+  if (series.points.empty()) return nullptr;
+  const Instant start = series.points.front().at;
+  const auto column = [&](auto value) {
+    ordered_json values = ordered_json::array();
+    for (const SeriesPoint& point : series.points) values.push_back(value(point));
+    return values;
+  };
+  // Thousandths: more digits would be noise, and most of the file.
+  const auto since = [&](const std::optional<Instant>& at) -> ordered_json {
+    if (!at) return nullptr;
+    return std::round((*at - start).seconds() * 1e4) / 1e4;
+  };
+  return {{"background_passed_s", since(series.background_passed)},
+          {"first_throttled_s", since(series.first_throttled)},
+          {"final_sync_from_s", since(series.final_sync_from)},
+          {"time_s", column([&](const SeriesPoint& p) { return since(p.at); })},
+          {"files", column([](const SeriesPoint& p) { return p.files; })},
+          {"device_write_bytes", column([](const SeriesPoint& p) { return p.device_write_bytes; })},
+          {"dirty_bytes", column([](const SeriesPoint& p) { return p.dirty_bytes; })},
+          {"writeback_bytes", column([](const SeriesPoint& p) { return p.writeback_bytes; })},
+          {"throttled_threads", column([](const SeriesPoint& p) { return p.throttled_threads; })}};
+}
+
 double per(double total, std::uint64_t n) { return n == 0 ? 0 : total / static_cast<double>(n); }
 
 ordered_json run_json(const RunResult& result, const std::vector<std::string>& command) {
@@ -118,6 +180,8 @@ ordered_json run_json(const RunResult& result, const std::vector<std::string>& c
   out["files_per_s"] = result.files_per_s();
   out["sum_of_threads_per_s"] = result.sum_of_threads_per_s;
   out["cpu_us_per_file"] = per(result.cpu.process_s() * 1e6, result.files);
+  out["configuration"] =
+      result.configuration ? configuration_json(*result.configuration) : ordered_json(nullptr);
   ordered_json loops = ordered_json::array();
   for (const LoopResult& loop : result.loops) {
     loops.push_back({{"files", loop.files}, {"files_per_s", loop.files_per_s()}});
@@ -143,6 +207,7 @@ ordered_json run_json(const RunResult& result, const std::vector<std::string>& c
   out["load_points"] = {{"below_background", point_json(result.load_points.below_background)},
                         {"below_foreground", point_json(result.load_points.below_foreground)},
                         {"sustained", point_json(result.load_points.sustained)}};
+  out["series"] = series_json(result.series);
   out["latency_ns"] = latencies_json(result);
   ordered_json locks = ordered_json::array();
   for (const LockClassStats& lock : result.locks) {
@@ -171,59 +236,68 @@ ordered_json run_json(const RunResult& result, const std::vector<std::string>& c
   return out;
 }
 
-// Words of the command line may be any bytes; JSON takes UTF-8.
-std::string dump(const ordered_json& json) {
-  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+ordered_json model_json(const std::vector<ScalingModel>& models) {
+  ordered_json designs = ordered_json::array();
+  for (const ScalingModel& model : models) {
+    ordered_json ceilings = ordered_json::array();
+    for (const std::uint32_t cpus : kModelCpus) {
+      const Ceiling ceiling = ceiling_of(model, cpus);
+      ceilings.push_back({{"cpus", cpus},
+                          {"files_per_s", ceiling.files_per_s},
+                          {"limit", ceiling.by_lock ? "list lock" : "CPU"}});
+    }
+    designs.push_back({{"design", model.design},
+                       {"threads", model.threads},
+                       {"rounds", model.rounds},
+                       {"cpu_ns_per_file", model.cpu_ns_per_file},
+                       {"acquisitions_per_file", model.acquisitions_per_file},
+                       {"hold_ns_mean", model.hold_ns_mean},
+                       {"elements_per_file", model.elements_per_file},
+                       {"locks", model.locks},
+                       {"locks_follow_cpus", model.locks_on(128) != model.locks_on(1)},
+                       {"ceilings", std::move(ceilings)},
+                       {"max_elements_per_hold", model.max_elements_per_hold},
+                       {"element_ns_mean", model.element_ns()},
+                       {"worst_stall_ns", model.worst_stall_ns()}});
+  }
+  return {{"calibrated", false},
+          {"note", kModelNote},
+          {"line_move_ns", kLineMoveNs},
+          {"designs", std::move(designs)}};
 }
 
-std::optional<RunFigures::Point> point_of(const nlohmann::json& json) {
-  if (json.is_null()) return std::nullopt;
-  return RunFigures::Point{.files_per_s = json.at("files_per_s"),
-                           .write_iops = json.at("write_iops"),
-                           .write_mb_per_s = json.at("write_mb_per_s"),
-                           .seconds = json.at("seconds")};
+// As dump(2), but a list of plain numbers stays on one line. Words of the command line may be any bytes;
+// JSON takes UTF-8.
+void print_indented(const ordered_json& json, std::size_t indent, std::string& out) {
+  const auto scalar = [](const ordered_json& one) { return one.is_number() || one.is_null(); };
+  if (json.empty() || !json.is_structured() ||
+      (json.is_array() && std::all_of(json.begin(), json.end(), scalar))) {
+    out += json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+    return;
+  }
+  const std::string margin(indent + 2, ' ');
+  const char* separator = json.is_array() ? "[\n" : "{\n";
+  for (auto it = json.begin(); it != json.end(); ++it) {
+    out += separator + margin;
+    if (json.is_object()) {
+      out += ordered_json(it.key()).dump(-1, ' ', false, ordered_json::error_handler_t::replace) + ": ";
+    }
+    print_indented(*it, indent + 2, out);
+    separator = ",\n";
+  }
+  out += "\n" + std::string(indent, ' ') + (json.is_array() ? "]" : "}");
+}
+
+std::string dump(const ordered_json& json) {
+  std::string out;
+  print_indented(json, 0, out);
+  return out + "\n";
 }
 
 }  // namespace
 
 std::string fsmark_json(const RunResult& result, const std::vector<std::string>& command) {
   return dump(run_json(result, command));
-}
-
-std::optional<RunFigures> read_figures(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (json.is_discarded() || !json.is_object() || json.value("schema", "") != "tidewheel.fsmark/1") {
-    return std::nullopt;
-  }
-  RunFigures figures;
-  figures.design = json.at("design").is_null() ? "" : json.at("design").get<std::string>();
-  figures.threads = json.at("threads");
-  figures.round = json.at("round");
-  figures.files = json.at("files");
-  figures.files_per_s = json.at("files_per_s");
-  figures.cpu_us_per_file = json.at("cpu_us_per_file");
-  figures.wall_s = json.at("wall_s");
-  const nlohmann::json& points = json.at("load_points");
-  figures.below_background = point_of(points.at("below_background"));
-  figures.below_foreground = point_of(points.at("below_foreground"));
-  figures.sustained = point_of(points.at("sustained"));
-  double acquisitions = 0, contended = 0;
-  for (const nlohmann::json& lock : json.at("locks")) {
-    // The dirty list's own locks are what the designs differ in.
-    if (!is_list_lock(lock.at("name").get<std::string>())) continue;
-    acquisitions += lock.at("acquisitions").get<double>();
-    contended += lock.at("contended").get<double>();
-    figures.lock_wait_ms += lock.at("wait_ns_total").get<double>() * 1e-6;
-  }
-  figures.contended_per_million = acquisitions > 0 ? contended * 1e6 / acquisitions : 0;
-  if (!json.at("dirty_list").is_null()) {
-    figures.max_elements_per_hold = json.at("dirty_list").at("max_elements_per_hold");
-  }
-  if (!json.at("write_amplification").is_null()) figures.write_amplification = json.at("write_amplification");
-  figures.disturbed = json.at("disturbed");
-  figures.interrupted = json.at("interrupted");
-  figures.errors = json.at("errors").get<std::vector<std::string>>();
-  return figures;
 }
 
 std::string compare_json(const CompareDocument& document) {
@@ -242,6 +316,7 @@ std::string compare_json(const CompareDocument& document) {
                        {"high", row.high}});
   }
   out["summary"] = std::move(summary);
+  out["model"] = model_json(document.model);
   ordered_json runs = ordered_json::array();
   for (const std::string& run : document.runs) runs.push_back(ordered_json::parse(run));
   out["runs"] = std::move(runs);

@@ -11,7 +11,9 @@
 #include "bench/latency.h"
 #include "bench/load_points.h"
 #include "bench/machine.h"
+#include "bench/options.h"
 #include "bench/target.h"
+#include "bench/time_series.h"
 
 namespace tidewheel::bench {
 
@@ -39,7 +41,14 @@ struct PhaseResult {
   double cpu_s = 0;  // of the process, user and system
 };
 
+// The run over time, from the first loop to the end of the final sync.
+struct RunSeries {
+  std::vector<SeriesPoint> points;  // the first is where time counts from
+  std::optional<Instant> background_passed, first_throttled, final_sync_from;
+};
+
 struct RunResult {
+  std::optional<FsmarkOptions> configuration;  // nullopt: the run never began
   std::string design, target, target_description;
   std::uint32_t threads = 0, round = 0;
   std::uint64_t files = 0, file_bytes = 0, seed = 0;
@@ -54,6 +63,7 @@ struct RunResult {
   std::vector<PhaseResult> phases;
   bool load_points_known = false;
   LoadPoints load_points;
+  RunSeries series;
   std::array<LatencyHistogram, kCalls> latencies;
   CallSummaries calls;
   std::vector<LockClassStats> locks;

@@ -40,6 +40,7 @@ Sampler::~Sampler() { finish(); }
 
 void Sampler::begin() {
   MutexLock hold(lock_);
+  recording_ = true;
   take_sample_locked(false);
   counting_ = true;
 }
@@ -48,6 +49,13 @@ void Sampler::end() {
   MutexLock hold(lock_);
   take_sample_locked(true);
   counting_ = false;
+}
+
+void Sampler::end_series() {
+  MutexLock hold(lock_);
+  if (!recording_) return;
+  add_to_series_locked(clock_now(), files_(), target_.gauges());
+  recording_ = false;
 }
 
 void Sampler::phase(std::string name, std::uint64_t total) {
@@ -80,7 +88,11 @@ void Sampler::run() {
     changed_.wait_for(lock_, throttled_seen_ ? milliseconds(25) : milliseconds(10));
     if (stopping_) break;
     if (interrupted()) target_.interrupt();
-    if (counting_) take_sample_locked(true);
+    if (counting_) {
+      take_sample_locked(true);
+    } else if (recording_) {
+      add_to_series_locked(clock_now(), files_(), target_.gauges());
+    }
     if (clock_now() >= next_row_) {
       next_row_ = next_row_ + seconds(1);
       if (options_.csv != nullptr) write_row_locked();
@@ -96,10 +108,20 @@ void Sampler::take_sample_locked(bool counted) {
                                 .write_ios = gauges.device_writes,
                                 .write_bytes = gauges.device_write_bytes,
                                 .counted = counted});
+  if (recording_) add_to_series_locked(samples_.back().at, samples_.back().files, gauges);
   if (!throttled_seen_) {
     const auto moments = target_.moments();
     throttled_seen_ = !moments || moments->first_throttled.has_value();
   }
+}
+
+void Sampler::add_to_series_locked(Instant at, std::uint64_t files, const TargetGauges& gauges) {
+  series_.add(SeriesPoint{.at = at,
+                          .files = files,
+                          .device_write_bytes = gauges.device_write_bytes,
+                          .dirty_bytes = gauges.dirty_bytes,
+                          .writeback_bytes = gauges.writeback_bytes,
+                          .throttled_threads = gauges.throttled_threads});
 }
 
 void Sampler::write_row_locked() {

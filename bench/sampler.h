@@ -15,6 +15,7 @@
 #include "base/thread.h"
 #include "bench/load_points.h"
 #include "bench/target.h"
+#include "bench/time_series.h"
 
 namespace tidewheel::bench {
 
@@ -40,6 +41,8 @@ class Sampler {
   // are exact.
   void begin() TW_EXCLUDES(lock_);
   void end() TW_EXCLUDES(lock_);
+  // The time series begins with the first begin() and ends here.
+  void end_series() TW_EXCLUDES(lock_);
   // For the progress line; total 0: not known.
   void phase(std::string name, std::uint64_t total) TW_EXCLUDES(lock_);
   // Stops, and writes the CSV's last row.
@@ -47,10 +50,12 @@ class Sampler {
   bool csv_failed() const { return csv_failed_; }
   // After finish().
   const std::vector<LoadSample>& samples() const TW_NO_THREAD_SAFETY_ANALYSIS { return samples_; }
+  std::vector<SeriesPoint> series() const TW_NO_THREAD_SAFETY_ANALYSIS { return series_.points(); }
 
  private:
   void run() TW_EXCLUDES(lock_);
   void take_sample_locked(bool counted) TW_REQUIRES(lock_);
+  void add_to_series_locked(Instant at, std::uint64_t files, const TargetGauges& gauges) TW_REQUIRES(lock_);
   void write_row_locked() TW_REQUIRES(lock_);
   void show_progress_locked() TW_REQUIRES(lock_);
 
@@ -64,6 +69,8 @@ class Sampler {
   bool counting_ TW_GUARDED_BY(lock_) = false;
   bool throttled_seen_ TW_GUARDED_BY(lock_) = false;
   std::vector<LoadSample> samples_ TW_GUARDED_BY(lock_);
+  bool recording_ TW_GUARDED_BY(lock_) = false;
+  TimeSeries series_ TW_GUARDED_BY(lock_);
   Instant start_ TW_GUARDED_BY(lock_);
   Instant row_at_ TW_GUARDED_BY(lock_);
   Instant next_row_ TW_GUARDED_BY(lock_);

@@ -72,6 +72,7 @@ struct LoadMoments {
 struct DirtyListFigures {
   std::uint64_t inserts = 0, insert_waits = 0, redirties = 0, removals = 0, detached_buckets = 0;
   std::uint64_t elements_under_lock = 0, max_elements_per_hold = 0;
+  std::uint32_t shards = 0;  // lists with a lock each
 };
 struct WritebackFigures {
   std::uint64_t works = 0, objects = 0, pages = 0, io_bytes = 0, ios = 0, batches = 0;

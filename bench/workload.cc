@@ -83,6 +83,7 @@ void Conductor::collect_errors() {
 }
 
 bool Conductor::prepare() {
+  result_.configuration = options_;
   result_.target = target_.name();
   result_.target_description = target_.description();
   result_.design = options_.target == TargetKind::kFlat ? options_.writeback.design : "";
@@ -152,6 +153,7 @@ void Conductor::create() {
 void Conductor::final_sync() {
   sampler_->phase("final sync", 0);
   const Instant start = SteadyClock::instance().now();
+  result_.series.final_sync_from = start;
   const Result<void> synced = target_.sync();
   result_.final_sync_s = (SteadyClock::instance().now() - start).seconds();
   if (!synced) result_.errors.push_back("final sync: " + std::string(synced.error().sentence()));
@@ -207,6 +209,7 @@ RunResult Conductor::run() {
   const Instant start = SteadyClock::instance().now();
   create();
   final_sync();
+  sampler_->end_series();
   result_.wall_s = (SteadyClock::instance().now() - start).seconds();
   result_.cpu = read_cpu_use().since(cpu_start);
   result_.phases.push_back(PhaseResult{
@@ -250,7 +253,10 @@ RunResult Conductor::run() {
   }
   sampler_->finish();
   if (sampler_->csv_failed()) result_.errors.push_back("--interval-csv: the file could not be written");
+  result_.series.points = sampler_->series();
   if (moments) {
+    result_.series.background_passed = moments->background_passed;
+    result_.series.first_throttled = moments->first_throttled;
     result_.load_points_known = true;
     result_.load_points =
         cut_load_points(sampler_->samples(), moments->background_passed, moments->first_throttled);

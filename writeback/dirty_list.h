@@ -35,6 +35,7 @@ struct DirtyListStats {
   // Every element linked, moved, tagged, popped or looked at under a shared list lock.
   std::uint64_t elements_under_lock = 0;
   std::uint64_t max_elements_per_hold = 0;
+  std::uint32_t shards = 0;         // lists with a lock each
 };
 
 struct DirtyListOptions {

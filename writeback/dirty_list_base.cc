@@ -333,6 +333,7 @@ bool DirtyListBase::any_listed(std::uint32_t flusher, std::uint32_t flushers) co
 DirtyListStats DirtyListBase::stats() const {
   DirtyListStats total;
   total.redirties = static_cast<std::uint64_t>(redirties_.sum());
+  total.shards = shard_count();
   for (const auto& each : shards_) {
     MutexLock hold(each->lock);
     total.inserts += each->inserts;

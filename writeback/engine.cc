@@ -323,6 +323,7 @@ void WritebackEngine::add_stats(const WritebackContext& c, WritebackStats& s) co
   s.dirty_list.elements_under_lock += list.elements_under_lock;
   s.dirty_list.max_elements_per_hold =
       std::max(s.dirty_list.max_elements_per_hold, list.max_elements_per_hold);
+  s.dirty_list.shards += list.shards;
   s.dirty_bytes += c.counts().dirty();
   s.writeback_bytes += c.counts().writeback();
   s.dirty_objects += c.counts().objects();

@@ -116,6 +116,8 @@ void expect_fsmark_schema(const nlohmann::json& json) {
                      "phases",
                      "memory",
                      "load_points",
+                     "configuration",
+                     "series",
                      "latency_ns",
                      "locks",
                      "dirty_list",
@@ -245,7 +247,22 @@ TEST_F(ProgramTest, CompareSetsDesignsSideBySide) {
     EXPECT_TRUE(one.at("errors").empty());
     EXPECT_FALSE(one.at("dirty_list").is_null());
     EXPECT_FALSE(one.at("locks").empty());
+    const auto& series = one.at("series");
+    for (const char* column :
+         {"files", "device_write_bytes", "dirty_bytes", "writeback_bytes", "throttled_threads"}) {
+      EXPECT_EQ(series.at(column).size(), series.at("time_s").size()) << column;
+    }
+    EXPECT_EQ(series.at("files").back(), one.at("files"));
+    EXPECT_EQ(series.at("dirty_bytes").back(), 0) << "the final sync is part of it";
+    EXPECT_EQ(one.at("configuration").at("writeback").at("dirty_bytes"), 8 << 20);
   }
+  EXPECT_EQ(json.at("model").at("calibrated"), false);
+  ASSERT_EQ(json.at("model").at("designs").size(), designs.size());
+  for (const auto& model : json.at("model").at("designs")) {
+    EXPECT_EQ(model.at("ceilings").size(), 8U);
+    EXPECT_GT(model.at("ceilings").front().at("files_per_s"), 0);
+  }
+  EXPECT_NE(out().find("MODEL, uncalibrated"), std::string::npos);
   // Interleaved: each round holds every design once, beginning with another one.
   EXPECT_NE(json.at("runs")[0].at("design"), json.at("runs")[designs.size() * 2].at("design"));
   ASSERT_EQ(json.at("summary").size(), designs.size() * 2);
