@@ -32,6 +32,7 @@ struct Lsn {
   friend constexpr auto operator<=>(const Lsn&, const Lsn&) = default;
 };
 inline constexpr Lsn kNoLsn{0};  // never logged
+inline constexpr Lsn kNeverLsn{UINT64_MAX};
 
 // Bytes that a log of so many sectors holds from `from` to `to`; `from` is the earlier one, by less than
 // a whole round and one sector.
@@ -39,6 +40,13 @@ constexpr std::uint64_t log_distance_bytes(Lsn from, Lsn to, std::uint32_t log_s
   const std::uint64_t sectors =
       static_cast<std::uint64_t>(to.cycle() - from.cycle()) * log_sectors + to.block() - from.block();
   return sectors * kLogSectorBytes;
+}
+
+// The place `sectors` further on.
+constexpr Lsn log_advance(Lsn from, std::uint64_t sectors, std::uint32_t log_sectors) {
+  const std::uint64_t sector = from.block() + sectors;
+  return Lsn::make(from.cycle() + static_cast<std::uint32_t>(sector / log_sectors),
+                   static_cast<std::uint32_t>(sector % log_sectors));
 }
 
 struct AgNumber {

@@ -1,0 +1,11 @@
+#include "fs/item/log_item.h"
+
+#include "base/assert.h"
+
+namespace tidewheel {
+
+LogItem::~LogItem() {
+  TW_ASSERT(!in_ail, "a log item ends while it is in the AIL");
+}
+
+}  // namespace tidewheel
