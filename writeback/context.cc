@@ -22,6 +22,9 @@ WritebackContext::WritebackContext(WritebackEngine& engine, WritebackTarget& tar
       name_(options.name),
       id_(id),
       list_(std::move(list)),
+      device_(options.device != nullptr
+                  ? options.device
+                  : std::make_shared<BackingDevice>(BackingDeviceOptions{.name = options.name})),
       lock_(context_class) {
   // All the memory that writing needs is here before the first object is dirty.
   const EngineOptions& o = engine.options();
@@ -57,6 +60,7 @@ WritebackContext::~WritebackContext() {
   // A completion thread may still be between its last look at a batch and the end of complete().
   while (completing_.load(std::memory_order_acquire) != 0) yield_thread();
   for (const auto& flusher : flushers_) engine_.driver().forget(*flusher);
+  device_->detach(counts_);
   TW_ASSERT(list_->listed() == 0, "a context is destroyed with dirty objects: sync or cancel them first");
 }
 

@@ -62,6 +62,8 @@ class WritebackContext {
   const std::string& name() const { return name_; }
   WritebackEngine& engine() { return engine_; }
   WritebackTarget& target() { return target_; }
+  BackingDevice& device() { return *device_; }
+  const BackingDevice& device() const { return *device_; }
   DirtyList& list() { return *list_; }
   const DirtyList& list() const { return *list_; }
   const ByteCounts& counts() const { return counts_; }
@@ -133,6 +135,7 @@ class WritebackContext {
   const std::string name_;
   const std::uint16_t id_;
   const std::unique_ptr<DirtyList> list_;
+  const std::shared_ptr<BackingDevice> device_;
   std::vector<std::unique_ptr<Batch>> batches_;  // the flushers'
   std::vector<std::unique_ptr<FsyncBatch>> fsync_batches_;
   std::vector<Batch*> batch_table_;

@@ -66,6 +66,7 @@ void WritebackContext::submit_batch(Batch& batch, Instant now) {
   counts_.add_writeback(overhead);
   engine_.counts_.add_writeback(overhead);
   settle_batch(batch, oldest);
+  device_->batch_started(now);
   TW_TRACE(writeback_start, id_, static_cast<std::uint64_t>(batch.kind_), batch.slots_.size());
   target_.write_batch(batch);
 }
@@ -125,6 +126,7 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
   for (const WriteSlot& slot : batch.slots_) {
     if (wakes && slot.object != nullptr) wake(slot.object);
   }
+  engine_.update_device(*this, now);
   engine_.ended_batch();
   if (any_written || any_failed) note_outcome(any_written, last_error, failed_again, now);
   TW_TRACE(writeback_written, id_, batch.slots_.size(), batch.io.bytes);

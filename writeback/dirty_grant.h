@@ -12,6 +12,7 @@
 
 namespace tidewheel {
 
+class TaskThrottle;
 class WritebackContext;
 class WritebackEngine;
 
@@ -31,11 +32,27 @@ class [[nodiscard]] DirtyGrant {
 
  private:
   friend class WritebackEngine;
+  void end();
   WritebackEngine* engine_ = nullptr;
   WritebackContext* context_ = nullptr;
   std::uint64_t bytes_ = 0;     // for data
   std::uint64_t overhead_ = 0;  // for one object that becomes dirty
   Duration paused_;
+  // What was charged for it, to this task or, if null, to the pool: what goes back is taken off there.
+  TaskThrottle* task_ = nullptr;
+  bool charged_ = false;
+};
+
+// A policy's pause, for a writer that asks in steps: WritebackEngine::begin_pause().
+struct ThrottlePause {
+  Duration length;     // from `since`; 0: none
+  bool again = false;  // ask again after it
+  Instant since;
+  // For the engine alone.
+  TaskThrottle* task = nullptr;
+  bool charged = false;
+  bool counted = false;  // among the throttled
+  const void* asked = nullptr;
 };
 
 // A writer that waits. For drivers of their own kind (virtual writers): see begin_balance().
@@ -50,6 +67,8 @@ struct ThrottleWaiter {
   enum class State : std::uint8_t { kIdle, kWaiting, kGranted, kRefused } state = State::kIdle;
   Error refusal;        // kRefused: what finish_balance() will fail with
   Instant since;        // when it asked
+  TaskThrottle* task = nullptr;
+  bool charged = false;
   bool queued = false;  // it had to wait
   ThrottleWaiter* next = nullptr;
 };

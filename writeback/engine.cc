@@ -53,21 +53,20 @@ Result<std::unique_ptr<WritebackEngine>> WritebackEngine::make(const EngineOptio
       options.dirty_bytes / 2 < options.object_overhead_bytes + kPageBytes) {
     return TW_FAIL(kInvalidArgument);
   }
-  return std::unique_ptr<WritebackEngine>(
-      new WritebackEngine(completed(options), std::move(driver), policy->make()));
+  return std::unique_ptr<WritebackEngine>(new WritebackEngine(completed(options), std::move(driver), *policy));
 }
 
 WritebackEngine::WritebackEngine(const EngineOptions& options, std::unique_ptr<Driver> driver,
-                                 std::unique_ptr<Throttle> throttle)
+                                 const ThrottlePolicy& policy)
     : options_(options),
       clock_(options.clock != nullptr ? options.clock : &SteadyClock::instance()),
-      throttle_(std::move(throttle)),
       limits_{options.background_bytes, options.dirty_bytes},
-      free_run_bytes_(std::min(throttle_->free_run_bytes(limits_), options.dirty_bytes)),
       driver_(std::move(driver)),
       allowance_(options.dirty_bytes, options.counter_chunk_bytes),
       throttle_lock_(throttle_class),
-      contexts_lock_(contexts_class) {}
+      contexts_lock_(contexts_class) {
+  put_in_force(policy);
+}
 
 WritebackEngine::~WritebackEngine() {
   stop();
@@ -110,6 +109,10 @@ WritebackContext* WritebackEngine::try_add_context(WritebackTarget& target, cons
   auto context =
       std::make_unique<WritebackContext>(*this, target, options, static_cast<std::uint16_t>(id),
                                          find_dirty_list_design(options_.design)->make(list_options));
+  if (!context->device().attach(context->counts(), devices_)) {
+    why = TW_FAIL(kInvalidArgument).error();
+    return nullptr;
+  }
   for (const auto& flusher : context->flushers()) {
     if (const Result<void> started = driver_->add(*flusher); !started) {
       why = started.error();
@@ -217,6 +220,7 @@ void WritebackEngine::batch_cleaned(WritebackContext& context, std::uint64_t wri
   context.counts_.add_writeback(-written_bytes);
   counts_.add_writeback(-written_bytes);
   if (clean == 0) return;
+  context.device().account_written(static_cast<std::uint64_t>(clean_bytes));
   context.counts_.add(-clean_bytes, -static_cast<std::int64_t>(clean));
   counts_.add(-clean_bytes, 0);
   give_back(static_cast<std::uint64_t>(clean_bytes));
@@ -254,6 +258,7 @@ void WritebackEngine::account_redirtied(WritebackContext& context, std::uint64_t
 
 void WritebackEngine::account_cleaned(WritebackContext& context, std::uint64_t bytes) {
   account_redirtied(context, bytes);
+  context.device().account_written(bytes);
   account_cancelled(context, bytes);
 }
 

@@ -46,6 +46,7 @@
 #include "writeback/error_sequence.h"
 #include "writeback/stats.h"
 #include "writeback/target.h"
+#include "writeback/task_throttle.h"
 #include "writeback/throttle.h"
 
 namespace tidewheel {
@@ -65,7 +66,8 @@ class WritebackEngine {
   // ---- contexts ---- (docs/writeback-engine.md: how many)
   static constexpr std::uint16_t kMaxContexts = 1024;
   // The target outlives the context. Null, with the reason in `why`: kBusy (there are kMaxContexts),
-  // kShutDown, kNoThread.
+  // kShutDown, kNoThread, kInvalidArgument (the device is another engine's, or asks for more than others'
+  // least parts leave).
   WritebackContext* add_context(WritebackTarget& target, const ContextOptions& options = {},
                                 Error* why = nullptr);
   // Writes everything (as sync) and removes the context; writers must have ended. An error means that
@@ -91,17 +93,31 @@ class WritebackEngine {
   // fail, another's. Nothing is dropped: what is dirty stays dirty and is tried again. A failure that passes
   // sooner is waited out.
   static constexpr std::int64_t kFailingRetries = 3;
-  Result<DirtyGrant> balance_dirty_pages(WritebackContext& context, std::uint64_t bytes);
-  // The same for writers that can't block. False: not now; the waiter is queued and its wake() is called
-  // when finish_balance() will answer. Policies' pauses are reported in `pause`, not slept.
+  // `task`: the writer's, if it keeps one: its pauses are then its own, and credit for the time it thinks.
+  Result<DirtyGrant> balance_dirty_pages(WritebackContext& context, std::uint64_t bytes,
+                                         TaskThrottle* task = nullptr);
+  TaskThrottle make_task() { return TaskThrottle(debts_); }
+  // The same in steps, for writers that can't block. First begin_pause(): the caller does not go on for
+  // pause.length, calls end_pause(), and begins again while pause.again. (A pause is over early when
+  // pause_is_over(), which nobody tells it; it is at most longest_pause() long.) Then begin_balance(). False:
+  // not now; the waiter is queued and its wake() is called when finish_balance() will answer. `pause`: what
+  // end_pause() has left.
+  void begin_pause(WritebackContext& context, std::uint64_t bytes, ThrottlePause& pause,
+                   TaskThrottle* task = nullptr);
+  bool pause_is_over(const ThrottlePause& pause) const;
+  void end_pause(ThrottlePause& pause);
   bool begin_balance(WritebackContext& context, std::uint64_t bytes, ThrottleWaiter& waiter,
-                     Duration* pause = nullptr);
+                     const ThrottlePause* pause = nullptr);
   Result<DirtyGrant> finish_balance(WritebackContext& context, ThrottleWaiter& waiter);
   // Writers that wait, or pause, and all that would have to from here on, fail with kInterrupted; who needn't
   // wait is still granted, and everything else goes on: what is dirty can be synced or cancelled afterwards.
   // Until end_interrupt(). From any thread that holds none of the engine's locks; not from a signal handler.
   void interrupt_waiters();
   void end_interrupt() { interrupted_.store(false, std::memory_order_seq_cst); }
+  // Puts another policy in force, at any moment: who pauses by the old one's word asks the new one at once.
+  // Reason: kInvalidArgument (no such policy).
+  Result<void> set_throttle(std::string_view name);
+  std::string_view throttle() const { return in_force().policy->name(); }
 
   // ---- accounting, by writers and targets ----
   void account_dirtied(DirtyGrant& grant, std::uint64_t bytes);  // bytes <= grant.bytes()
@@ -162,7 +178,7 @@ class WritebackEngine {
   friend class WritebackContext;
   friend class Flusher;
   WritebackEngine(const EngineOptions& options, std::unique_ptr<Driver> driver,
-                  std::unique_ptr<Throttle> throttle);
+                  const ThrottlePolicy& policy);
 
   static constexpr std::int64_t kMarkDirtySampling = 64;
   bool mark_dirty_timed(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant);
@@ -188,10 +204,32 @@ class WritebackEngine {
   void look_at_background();
   bool claim_background(std::uint64_t& bytes);
   void unclaim_background(std::uint64_t bytes);
-  DirtyGrant make_grant(WritebackContext& context, std::uint64_t need_bytes, Duration paused);
+  DirtyGrant make_grant(WritebackContext& context, std::uint64_t need_bytes, Duration paused,
+                        TaskThrottle* task, bool charged);
   std::uint64_t piece_bytes(std::uint64_t bytes) const;
-  ThrottleInputs throttle_inputs(const WritebackContext& context, std::uint64_t request_bytes) const;
-  Result<DirtyGrant> balance_slow(WritebackContext& context, std::uint64_t bytes);
+  ThrottleInputs throttle_inputs(const WritebackContext& context, Instant now) const;
+  Result<DirtyGrant> balance_slow(WritebackContext& context, std::uint64_t bytes, TaskThrottle* task);
+  // A policy, as it is in force.
+  struct InForce {
+    std::unique_ptr<Throttle> policy;
+    std::uint64_t free_run_bytes = 0;
+    bool pauses = false;  // at all
+    bool strict_limit = false;
+  };
+  const InForce& in_force() const { return *in_force_.load(std::memory_order_acquire); }
+  void put_in_force(const ThrottlePolicy& policy) TW_EXCLUDES(throttle_lock_);
+  // Whether a writer need not be looked at: little is dirty, or it hasn't dirtied much since it was.
+  bool runs_free(const InForce& force, const WritebackContext& context, std::uint64_t need_bytes) const {
+    return !(force.strict_limit && context_is_strict(context)) &&
+           allowance_.charged() + need_bytes <= force.free_run_bytes;
+  }
+  static bool context_is_strict(const WritebackContext& context);
+  bool has_credit(const WritebackContext& context, std::uint64_t need_bytes, const TaskThrottle* task) const;
+  void charge_task(std::int64_t bytes, TaskThrottle* task);
+  ThrottleDecision decide(const InForce& force, WritebackContext& context, std::uint64_t need_bytes,
+                          const TaskRates& task);
+  void start_strict_background(const WritebackContext& context, const ThrottleDevice& device);
+  void update_device(WritebackContext& context, Instant now);
   // Why nobody may wait any more; kOk: everybody may.
   Reason no_waiting() const {
     if (stopping()) return Reason::kShutDown;
@@ -201,20 +239,20 @@ class WritebackEngine {
   // kOk: it fails no more.
   void set_failing(WritebackContext& context, Error error);
   void refuse_hopeless_waiters();
-  Reason sleep_pause(Duration pause);
+  Reason sleep_pause(const ThrottlePause& pause);
   void add_stats(const WritebackContext& context, WritebackStats& into) const;
 
   // ---- constant after construction ----
   const EngineOptions options_;
   const Clock* const clock_;
-  const std::unique_ptr<Throttle> throttle_;
   const ThrottleLimits limits_;
-  const std::uint64_t free_run_bytes_;
   std::unique_ptr<Driver> driver_;
 
   // ---- bytes ----
   DirtyAllowance allowance_;
   ByteCounts counts_;
+  DebtPool debts_;
+  BackingDevice::Domain devices_;
 
   // ---- writers that wait ----
   // Those who are granted something are taken off the queue under throttle_lock_ and woken after it, each at
@@ -241,6 +279,10 @@ class WritebackEngine {
   Atomic<std::uint32_t> failing_contexts_{0};
   Atomic<std::uint64_t> failures_{0};  // object writes that failed, of all contexts
   CondVar pauses_end_;  // for those who sleep a policy's pause
+  // Each policy that was ever in force, kept to the engine's end: who read the pointer may still use it.
+  std::vector<std::unique_ptr<InForce>> policies_ TW_GUARDED_BY(throttle_lock_);
+  // Stored under throttle_lock_. release there pairs with acquire in in_force().
+  Atomic<const InForce*> in_force_{nullptr};
   // seq_cst: a waiter counts itself and then gathers credit; who gives, or takes and puts a chunk into its
   // shard, then looks here.
   Atomic<std::uint32_t> waiting_{0};

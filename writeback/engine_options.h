@@ -3,9 +3,11 @@
 // Errors:    WritebackEngine::make() says which value it does not accept.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "base/clock.h"
+#include "writeback/backing_device.h"
 #include "writeback/throttle.h"
 
 namespace tidewheel {
@@ -27,7 +29,7 @@ struct EngineOptions {
   // How much a counter's shard keeps to itself; default: 1/2048 of dirty_bytes, at most 256 KiB.
   // 0: none, so that thresholds are noticed to the byte (tests).
   std::uint64_t counter_chunk_bytes = UINT64_MAX;
-  std::string throttle = "hard-limit";
+  std::string throttle = "hard-limit";  // at first: set_throttle() changes it
   // A waiting writer tells the flushers again after this, should a policy or a target have gone astray.
   // Nothing depends on it: Duration::max() = never.
   Duration writer_recheck = Throttle::kLongestPause;
@@ -38,6 +40,8 @@ struct EngineOptions {
 
 struct ContextOptions {
   std::string name = "context";
+  // Shared by the contexts of one device; null: the context has one of its own. It belongs to one engine.
+  std::shared_ptr<BackingDevice> device = nullptr;
 };
 
 }  // namespace tidewheel

@@ -1,4 +1,4 @@
-// Thresholds, and writers that wait.
+// Thresholds, the hard limit, and writers that wait at it. Policies' pauses: engine_pause.cc.
 #include <algorithm>
 
 #include "base/thread.h"
@@ -23,27 +23,37 @@ void note_first(Atomic<std::int64_t>& moment, Instant now) {
 
 DirtyGrant& DirtyGrant::operator=(DirtyGrant&& other) noexcept {
   if (this != &other) {
-    if (engine_ != nullptr) engine_->give_back(bytes_ + overhead_);
+    end();
     engine_ = std::exchange(other.engine_, nullptr);
     context_ = std::exchange(other.context_, nullptr);
     bytes_ = std::exchange(other.bytes_, 0);
     overhead_ = std::exchange(other.overhead_, 0);
     paused_ = std::exchange(other.paused_, Duration{});
+    task_ = std::exchange(other.task_, nullptr);
+    charged_ = std::exchange(other.charged_, false);
   }
   return *this;
 }
 
-DirtyGrant::~DirtyGrant() {
-  if (engine_ != nullptr) engine_->give_back(bytes_ + overhead_);
+DirtyGrant::~DirtyGrant() { end(); }
+
+void DirtyGrant::end() {
+  if (engine_ == nullptr) return;
+  const std::uint64_t unused = bytes_ + overhead_;
+  if (charged_ && unused != 0) engine_->charge_task(-static_cast<std::int64_t>(unused), task_);
+  engine_->give_back(unused);
 }
 
-DirtyGrant WritebackEngine::make_grant(WritebackContext& context, std::uint64_t need_bytes, Duration paused) {
+DirtyGrant WritebackEngine::make_grant(WritebackContext& context, std::uint64_t need_bytes, Duration paused,
+                                       TaskThrottle* task, bool charged) {
   DirtyGrant grant;
   grant.engine_ = this;
   grant.context_ = &context;
   grant.overhead_ = options_.object_overhead_bytes;
   grant.bytes_ = need_bytes - grant.overhead_;
   grant.paused_ = paused;
+  grant.task_ = task;
+  grant.charged_ = charged;
   return grant;
 }
 
@@ -207,45 +217,30 @@ std::uint64_t WritebackEngine::piece_bytes(std::uint64_t bytes) const {
                   limits_.dirty_limit_bytes / 2);
 }
 
-ThrottleInputs WritebackEngine::throttle_inputs(const WritebackContext& context,
-                                                std::uint64_t request_bytes) const {
-  ThrottleInputs in;
-  in.now = clock_->now();
-  in.limits = limits_;
-  in.writeback_bytes = counts_.writeback();
-  in.dirty_bytes = counts_.dirty();
-  in.request_bytes = request_bytes;
-  in.context_writeback_bytes = context.counts().writeback();
-  in.context_dirty_bytes = context.counts().dirty();
-  in.waiting_writers = waiting_.load(std::memory_order_relaxed);
-  return in;
-}
-
-Result<DirtyGrant> WritebackEngine::balance_dirty_pages(WritebackContext& context, std::uint64_t bytes) {
+Result<DirtyGrant> WritebackEngine::balance_dirty_pages(WritebackContext& context, std::uint64_t bytes,
+                                                        TaskThrottle* task) {
   const std::uint64_t need = piece_bytes(bytes);
-  if (waiting_.load(std::memory_order_seq_cst) == 0 && allowance_.charged() + need <= free_run_bytes_ &&
+  const InForce& force = in_force();
+  const bool free = runs_free(force, context, need);
+  if ((free || has_credit(context, need, task)) && waiting_.load(std::memory_order_seq_cst) == 0 &&
       !stopping() && allowance_.take(need)) {
+    if (!free) charge_task(static_cast<std::int64_t>(need), task);
     // It may have put a chunk into its shard, and a waiter may have gathered before that: he counts himself
     // first, so one of us sees the other.
     look_for_waiters();
-    return make_grant(context, need, {});
+    return make_grant(context, need, {}, task, !free);
   }
-  return balance_slow(context, bytes);
+  return balance_slow(context, bytes, task);
 }
 
 bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t bytes, ThrottleWaiter& waiter,
-                                    Duration* pause) {
+                                    const ThrottlePause* pause) {
   waiter.context = &context;
   waiter.need_bytes = piece_bytes(bytes);
   waiter.next = nullptr;
   waiter.since = clock_->now();
-  if (pause != nullptr) {
-    *pause = {};
-    if (allowance_.charged() + waiter.need_bytes > free_run_bytes_) {
-      *pause =
-          std::min(throttle_->pause(throttle_inputs(context, waiter.need_bytes)), Throttle::kLongestPause);
-    }
-  }
+  waiter.task = pause == nullptr ? nullptr : pause->task;
+  waiter.charged = pause != nullptr && pause->charged;
   {
     MutexLock guard(throttle_lock_);
     waiter.queued = false;
@@ -294,25 +289,17 @@ Result<DirtyGrant> WritebackEngine::finish_balance(WritebackContext& context, Th
     throttle_ns_.fetch_add(static_cast<std::uint64_t>(paused.ns), std::memory_order_relaxed);
     throttle_pause_ns_.record(static_cast<std::uint64_t>(paused.ns));
   }
-  if (waiter.state == ThrottleWaiter::State::kRefused) return Unexpected(waiter.refusal);
+  if (waiter.state == ThrottleWaiter::State::kRefused) {
+    if (waiter.charged) charge_task(-static_cast<std::int64_t>(waiter.need_bytes), waiter.task);
+    return Unexpected(waiter.refusal);
+  }
   TW_ASSERT(waiter.state == ThrottleWaiter::State::kGranted, "finish_balance before the waiter was woken");
   waiter.state = ThrottleWaiter::State::kIdle;
-  return make_grant(context, waiter.need_bytes, paused);
+  return make_grant(context, waiter.need_bytes, paused, waiter.task, waiter.charged);
 }
 
-// A policy's pause. Not kOk: it ended for that reason.
-Reason WritebackEngine::sleep_pause(Duration pause) {
-  const Instant until = clock_->now() + pause;
-  MutexLock guard(throttle_lock_);
-  for (;;) {
-    const Reason why = no_waiting();
-    const Instant now = clock_->now();
-    if (why != Reason::kOk || now >= until) return why;
-    driver_->wait(throttle_lock_, pauses_end_, until - now);
-  }
-}
-
-Result<DirtyGrant> WritebackEngine::balance_slow(WritebackContext& context, std::uint64_t bytes) {
+Result<DirtyGrant> WritebackEngine::balance_slow(WritebackContext& context, std::uint64_t bytes,
+                                                 TaskThrottle* task) {
   struct Sleeper : ThrottleWaiter {
     explicit Sleeper(Seat& its_seat) : seat(its_seat) {}
     Seat& seat;
@@ -331,24 +318,18 @@ Result<DirtyGrant> WritebackEngine::balance_slow(WritebackContext& context, std:
   if (stopping()) return TW_FAIL(kShutDown);
 
   const Instant began = clock_->now();
-  const std::uint64_t need = piece_bytes(bytes);
-  if (allowance_.charged() + need > free_run_bytes_) {
-    const Duration pause =
-        std::min(throttle_->pause(throttle_inputs(context, need)), Throttle::kLongestPause);
-    if (pause.ns > 0) {
-      note_first(first_throttled_ns_, began);
-      throttle_pauses_.fetch_add(1, std::memory_order_relaxed);
-      throttled_.fetch_add(1, std::memory_order_relaxed);
-      driver_->kick_all();
-      const Reason cut_short = sleep_pause(pause);
-      throttled_.fetch_sub(1, std::memory_order_relaxed);
-      const auto slept_ns = static_cast<std::uint64_t>((clock_->now() - began).ns);
-      throttle_ns_.fetch_add(slept_ns, std::memory_order_relaxed);
-      throttle_pause_ns_.record(slept_ns);
-      if (cut_short != Reason::kOk) return Unexpected(Error{cut_short, __LINE__, 0});
+  ThrottlePause pause;
+  do {
+    begin_pause(context, bytes, pause, task);
+    if (pause.length.ns == 0) break;
+    const Reason cut_short = sleep_pause(pause);
+    end_pause(pause);
+    if (cut_short != Reason::kOk) {
+      if (pause.charged) charge_task(-static_cast<std::int64_t>(piece_bytes(bytes)), task);
+      return Unexpected(Error{cut_short, __LINE__, 0});
     }
-  }
-  if (!begin_balance(context, bytes, sleeper)) {
+  } while (pause.again);
+  if (!begin_balance(context, bytes, sleeper, &pause)) {
     Instant looked = clock_->now();
     Mutex& lock = sleeper.seat.lock;
     lock.lock();

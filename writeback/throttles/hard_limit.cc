@@ -10,7 +10,12 @@ class HardLimitThrottle final : public Throttle {
   std::uint64_t free_run_bytes(const ThrottleLimits& limits) const override {
     return limits.dirty_limit_bytes;
   }
-  Duration pause(const ThrottleInputs&) const override { return {0}; }
+  ThrottleDecision decide(const ThrottleInputs& inputs) const override {
+    ThrottleDecision decision;
+    decision.task = inputs.task;
+    decision.task.dirtied_bytes = 0;
+    return decision;
+  }
 };
 
 }  // namespace
