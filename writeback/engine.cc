@@ -53,7 +53,8 @@ Result<std::unique_ptr<WritebackEngine>> WritebackEngine::make(const EngineOptio
       options.dirty_bytes / 2 < options.object_overhead_bytes + kPageBytes) {
     return TW_FAIL(kInvalidArgument);
   }
-  return std::unique_ptr<WritebackEngine>(new WritebackEngine(completed(options), std::move(driver), *policy));
+  return std::unique_ptr<WritebackEngine>(
+      new WritebackEngine(completed(options), std::move(driver), *policy));
 }
 
 WritebackEngine::WritebackEngine(const EngineOptions& options, std::unique_ptr<Driver> driver,

@@ -28,7 +28,7 @@ struct ThrottleLimits {
 
 // What one task has dirtied and been charged for (writeback/task_throttle.h keeps it).
 struct TaskRates {
-  std::int64_t dirtied_bytes = 0;           // since its last pause; below 0: it paid for what it did not dirty
+  std::int64_t dirtied_bytes = 0;           // since its last pause; below 0: it paid for more
   std::uint64_t pause_after_bytes = 0;      // it isn't looked at before it has dirtied so much
   Instant paused_when = Instant::min();     // when its last pause ended; min(): it never paused
   bool nobody_keeps = false;  // only dirtied_bytes of the answer is kept: what is not paid must stay in it
