@@ -38,6 +38,8 @@ Result<bool> BlockDevice::holds_data() {
 
 Result<void> BlockDevice::renew(std::uint64_t) { return TW_FAIL(kUnsupported); }
 
+Result<void> BlockDevice::lose_unflushed() { return TW_FAIL(kUnsupported); }
+
 // Compared with itself, one byte on: as fast as memory.
 bool all_zero(std::span<const std::byte> bytes) {
   return bytes.empty() ||
@@ -45,6 +47,7 @@ bool all_zero(std::span<const std::byte> bytes) {
 }
 
 Result<void> BlockDevice::check(const IoRequest& request) const {
+  if (request.op != IoOp::kWrite && (request.preflush || request.fua)) return TW_FAIL(kInvalidArgument);
   if (request.op == IoOp::kFlush) return {};
   const std::uint64_t block_mask = block_bytes() - 1;
   const std::uint64_t memory_mask = memory_alignment() - 1;
@@ -97,6 +100,18 @@ Result<void> BlockDevice::write(std::uint64_t offset_bytes, std::span<const std:
   const IoSegment segment{const_cast<std::byte*>(from.data()), from.size()};
   IoRequest request{
       .op = IoOp::kWrite, .cause = cause, .offset_bytes = offset_bytes, .segments = {&segment, 1}};
+  return submit_and_wait(request);
+}
+
+Result<void> BlockDevice::write_durably(std::uint64_t offset_bytes, std::span<const std::byte> from,
+                                        IoCause cause) {
+  const IoSegment segment{const_cast<std::byte*>(from.data()), from.size()};
+  IoRequest request{.op = IoOp::kWrite,
+                    .cause = cause,
+                    .preflush = true,
+                    .fua = true,
+                    .offset_bytes = offset_bytes,
+                    .segments = {&segment, 1}};
   return submit_and_wait(request);
 }
 

@@ -8,10 +8,18 @@
 //            and so must not submit to a device with a bounded queue: it hands over to another thread.
 // Units:     bytes. The offset and each segment's length are multiples of block_bytes(); each segment's
 //            memory is aligned to memory_alignment(); an empty read or write is refused.
-// Errors:    by completion alone, each request exactly once: kMisaligned, kOutOfRange (refused, nothing
-//            moved); kIo, kShortIo, kNoSpace, kUnsupported (anything between nothing and all was moved).
-// Invariant: a flush covers the writes that completed before it was submitted, and promises nothing
-//            about others. Requests that overlap in range and time have no order: that is the caller's.
+// Errors:    by completion alone, each request exactly once: kMisaligned, kOutOfRange, kInvalidArgument
+//            (refused, nothing moved); kIo, kShortIo, kNoSpace, kUnsupported (anything between nothing and
+//            all was moved, sector by sector).
+// Invariant: (1) a write that completed is durable once a flush that was SUBMITTED after its completion has
+//            completed, or once it has itself completed with `fua`. A flush promises nothing about writes
+//            that were still under way when it was submitted, even if they complete before it does.
+//            (2) `preflush` is such a flush, submitted with the write and over before the first byte of the
+//            write is stored: whoever finds the write after a power cut finds what the flush covers.
+//            (3) What isn't durable may be lost in any subset and torn at kSectorBytes; a sector is old or
+//            new, never a mixture. Of two writes to one place, the second submitted after the first had
+//            completed, the first never comes back over the second.
+//            (4) Requests that overlap in range and time have no order: that is the caller's.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +34,8 @@ namespace tidewheel {
 enum class IoOp : std::uint8_t { kRead, kWrite, kFlush };
 enum class IoCause : std::uint8_t { kData, kLog, kMetadata };  // for counts by cause
 inline constexpr std::size_t kIoCauses = 3;
+// What a device stores whole or not at all when the power goes.
+inline constexpr std::uint64_t kSectorBytes = 512;
 
 struct IoSegment {
   void* data = nullptr;
@@ -35,6 +45,8 @@ struct IoSegment {
 struct IoRequest {
   IoOp op = IoOp::kRead;
   IoCause cause = IoCause::kData;
+  bool preflush = false;  // of a write: flush first (REQ_PREFLUSH)
+  bool fua = false;       // of a write: durable when it completes (REQ_FUA)
   std::uint64_t offset_bytes = 0;
   std::span<const IoSegment> segments = {};  // any number
   void (*done)(IoRequest& request, Result<void> result) = nullptr;
@@ -50,10 +62,10 @@ struct IoRequest {
   }
 };
 
-// Requests that ended well, by kind; bytes by cause count writes alone. `errors` counts those that ended
-// otherwise, refused ones included.
+// Requests that ended well, by kind; bytes by cause count writes alone. A write with `preflush` counts as a
+// flush, too. `errors` counts those that ended otherwise, refused ones included.
 struct DeviceStats {
-  std::uint64_t reads = 0, writes = 0, flushes = 0;
+  std::uint64_t reads = 0, writes = 0, flushes = 0, fua_writes = 0;
   std::uint64_t read_bytes = 0, write_bytes = 0;
   std::uint64_t write_bytes_data = 0, write_bytes_log = 0, write_bytes_metadata = 0;
   std::uint64_t errors = 0;
@@ -88,11 +100,18 @@ class BlockDevice {
   // While no request is in flight. kUnsupported where that can't be had at once (disks).
   virtual Result<void> renew(std::uint64_t size_bytes);
 
+  // A fault: the volatile cache forgets, without a word, what no flush covers; what is in flight goes on.
+  // kUnsupported where there is no such cache to empty.
+  virtual Result<void> lose_unflushed();
+
   // Blocking forms of the same, for callers that have nothing else to do.
   Result<void> read(std::uint64_t offset_bytes, std::span<std::byte> into, IoCause cause = IoCause::kData);
   Result<void> write(std::uint64_t offset_bytes, std::span<const std::byte> from,
                      IoCause cause = IoCause::kData);
   Result<void> flush(IoCause cause = IoCause::kData);
+  // The write that commits: what completed before is durable before it, and it is when this returns.
+  Result<void> write_durably(std::uint64_t offset_bytes, std::span<const std::byte> from,
+                             IoCause cause = IoCause::kData);
   // Any request; `done` and `owner` are overwritten.
   Result<void> submit_and_wait(IoRequest& request);
 

@@ -1,9 +1,9 @@
 // fs/block/faulty_device.h: makes another device fail on command, for tests and for demonstrations.
 // Owns:      the device beneath and the requests it holds back.
-// Threads:   all methods from any thread. Injected errors complete on the submitter.
+// Threads:   all methods from any thread. Injected errors complete on the submitter, but for those of kShort
+//            and kTorn, which first read what is there (on the submitter, waiting) and then write.
 // Locks:     lock_ (rank kDevice), never held across the device beneath nor across a completion.
-// Errors:    kIo and kNoSpace as told; otherwise those of the device beneath. A request that fails by
-//            command never reaches the device beneath: nothing of it is written.
+// Errors:    as told by FaultEffect; otherwise those of the device beneath.
 #pragma once
 #include <memory>
 #include <string>
@@ -15,9 +15,13 @@
 namespace tidewheel {
 
 enum class FaultEffect : std::uint8_t {
-  kIoError,
-  kNoSpace,
-  kStall,  // held back until release_stalled()
+  kIoError,  // kIo, and nothing of it is moved
+  kNoSpace,  // kNoSpace, and nothing of it is moved
+  kStall,    // no answer: held back until release_stalled()
+  kShort,    // kShortIo, and of a write the first few sectors are stored (not all); a read moves nothing
+  kTorn,     // kIo, and of a write some sectors are stored (any, not all); a read moves nothing
+  kDropped,  // answered as done, and nothing of it is moved; a dropped flush covers nothing
+  kLoseUnflushed,  // goes on as usual, after the device beneath has silently lost what no flush covered
 };
 
 // Acts on the requests of `op` that count from `first` (the first one after add() is 0), `count` of them.
@@ -27,6 +31,7 @@ struct FaultRule {
   FaultEffect effect = FaultEffect::kIoError;
   std::uint64_t first = 0;
   std::uint64_t count = 1;
+  std::uint64_t seed = 1;  // kShort, kTorn: which sectors, a new draw for each request
 };
 
 class FaultyDevice final : public BlockDevice {
@@ -53,6 +58,7 @@ class FaultyDevice final : public BlockDevice {
   Result<void> grow(std::uint64_t size_bytes) override { return beneath_->grow(size_bytes); }
   Result<bool> holds_data() override { return beneath_->holds_data(); }
   Result<void> renew(std::uint64_t size_bytes) override { return beneath_->renew(size_bytes); }
+  Result<void> lose_unflushed() override { return beneath_->lose_unflushed(); }
 
   BlockDevice& beneath() { return *beneath_; }
 
@@ -61,6 +67,9 @@ class FaultyDevice final : public BlockDevice {
     FaultRule rule;
     std::uint64_t seen = 0;
   };
+  struct Partial;  // a write of which some sectors are stored
+  void store_part(IoRequest& request, FaultEffect effect, std::uint64_t seed) TW_EXCLUDES(lock_);
+  void answer(IoRequest& request, FaultEffect effect) TW_EXCLUDES(lock_);
 
   const std::unique_ptr<BlockDevice> beneath_;
   const std::string name_;

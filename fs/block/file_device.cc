@@ -26,6 +26,9 @@ constexpr std::uint32_t kMaxPutOff = 64;
 static_assert(sizeof(IoSegment) == sizeof(iovec) && offsetof(IoSegment, data) == offsetof(iovec, iov_base) &&
               offsetof(IoSegment, len_bytes) == offsetof(iovec, iov_len));
 
+// Each piece durable by itself: a disk's own FUA under O_DIRECT, else as fdatasync of that range.
+int write_flags(const IoRequest& request) { return request.fua ? RWF_DSYNC : 0; }
+
 }  // namespace
 
 // The submission side is under lock_, the completion side belongs to the completion thread.
@@ -94,6 +97,7 @@ struct FileDevice::Progress {
   iovec rest = {};                   // the piece in the kernel, when it begins inside a segment
   std::uint32_t piece_bytes = 0;
   std::uint32_t put_off = 0;         // times in a row
+  bool flushing = false;             // a write whose preflush is not over: nothing of it is handed over
 
   static Progress& of(IoRequest& request) {
     return *std::launder(reinterpret_cast<Progress*>(request.device_private));
@@ -107,13 +111,14 @@ void FileDevice::submit(IoRequest& request) {
     return request.done(request, refused);
   }
   ::new (request.device_private) Progress{};
+  Progress::of(request).flushing = request.preflush;
   MutexLock lock(lock_);
   while (in_flight_ >= options_.queue_depth) room_.wait(lock_);
   ++in_flight_;
   hand_over_locked(request);
 }
 
-// No segments: a flush.
+// No segments: a flush, or the one before a write.
 struct FileDevice::Piece {
   const iovec* segments = nullptr;
   unsigned count = 0;
@@ -121,8 +126,8 @@ struct FileDevice::Piece {
 };
 
 FileDevice::Piece FileDevice::next_piece_locked(IoRequest& request) {
-  if (request.op == IoOp::kFlush) return {};
   Progress& progress = Progress::of(request);
+  if (request.op == IoOp::kFlush || progress.flushing) return {};
   const IoSegment* segments = request.segments.data() + progress.segment;
   const std::size_t left = request.segments.size() - progress.segment;
   const iovec* vector = reinterpret_cast<const iovec*>(segments);
@@ -161,14 +166,12 @@ void FileDevice::hand_over_locked(IoRequest& request) {
   const Piece piece = next_piece_locked(request);
   io_uring_sqe* sqe = io_uring_get_sqe(&ring_->uring);
   TW_ASSERT(sqe != nullptr, "the submission ring is full");
-  switch (request.op) {
-    case IoOp::kFlush: io_uring_prep_fsync(sqe, fd_, IORING_FSYNC_DATASYNC); break;
-    case IoOp::kRead:
-      io_uring_prep_readv(sqe, fd_, piece.segments, piece.count, piece.offset_bytes);
-      break;
-    case IoOp::kWrite:
-      io_uring_prep_writev(sqe, fd_, piece.segments, piece.count, piece.offset_bytes);
-      break;
+  if (piece.segments == nullptr) {
+    io_uring_prep_fsync(sqe, fd_, IORING_FSYNC_DATASYNC);
+  } else if (request.op == IoOp::kRead) {
+    io_uring_prep_readv(sqe, fd_, piece.segments, piece.count, piece.offset_bytes);
+  } else {
+    io_uring_prep_writev2(sqe, fd_, piece.segments, piece.count, piece.offset_bytes, write_flags(request));
   }
   io_uring_sqe_set_data(sqe, &request);
   enter_locked();
@@ -210,6 +213,11 @@ bool FileDevice::advance(IoRequest& request, int moved, Result<void>& result) {
   if (request.op == IoOp::kFlush) {
     result = {};
     return true;
+  }
+  if (progress.flushing) {  // the write itself goes out next
+    progress.flushing = false;
+    progress.put_off = 0;
+    return false;
   }
   progress.put_off = 0;
   std::uint64_t bytes = static_cast<std::uint64_t>(moved);
@@ -302,10 +310,12 @@ int FileDevice::move_piece(const IoRequest& request, const Piece& piece) const {
   const auto offset = static_cast<off_t>(piece.offset_bytes);
   const auto count = static_cast<int>(piece.count);
   ssize_t n = 0;
-  switch (request.op) {
-    case IoOp::kFlush: n = ::fdatasync(fd_); break;
-    case IoOp::kRead: n = ::preadv(fd_, piece.segments, count, offset); break;
-    case IoOp::kWrite: n = ::pwritev(fd_, piece.segments, count, offset); break;
+  if (piece.segments == nullptr) {
+    n = ::fdatasync(fd_);
+  } else if (request.op == IoOp::kRead) {
+    n = ::preadv(fd_, piece.segments, count, offset);
+  } else {
+    n = ::pwritev2(fd_, piece.segments, count, offset, write_flags(request));
   }
   return n < 0 ? -errno : static_cast<int>(n);  // a piece has at most kMaxPieceBytes
 }

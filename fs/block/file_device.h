@@ -9,6 +9,8 @@
 //            moves data or a completion runs, nor while the kernel asks to be tried again later.
 // Units:     blocks of 4 KiB, which every disk's own blocks divide; memory aligned to 4 KiB under O_DIRECT,
 //            else to 1.
+// Durable:   a flush is fdatasync, a preflush an fdatasync whose completion sends the write out, FUA is
+//            RWF_DSYNC on each piece (a disk's own FUA under O_DIRECT).
 // Errors:    by completion: kNoSpace when the host file system is full (a sparse image promises nothing),
 //            kIo, kShortIo (the file was cut short under us). From open(): see there.
 // Invariant: one piece of a request is in the kernel at a time; it is at most kMaxPieceSegments long and

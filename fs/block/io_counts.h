@@ -22,6 +22,8 @@ class IoCounts {
         return add(reads_, 1);
       case IoOp::kWrite:
         add(write_bytes_[static_cast<std::size_t>(request.cause)], request.len_bytes());
+        if (request.preflush) add(flushes_, 1);
+        if (request.fua) add(fua_writes_, 1);
         return add(writes_, 1);
     }
   }
@@ -31,6 +33,7 @@ class IoCounts {
     s.reads = get(reads_);
     s.writes = get(writes_);
     s.flushes = get(flushes_);
+    s.fua_writes = get(fua_writes_);
     s.read_bytes = get(read_bytes_);
     s.write_bytes_data = get(write_bytes_[static_cast<std::size_t>(IoCause::kData)]);
     s.write_bytes_log = get(write_bytes_[static_cast<std::size_t>(IoCause::kLog)]);
@@ -45,7 +48,7 @@ class IoCounts {
   static void add(Count& count, std::uint64_t n) { count.fetch_add(n, std::memory_order_relaxed); }
   static std::uint64_t get(const Count& count) { return count.load(std::memory_order_relaxed); }
 
-  Count reads_{0}, writes_{0}, flushes_{0}, read_bytes_{0}, errors_{0};
+  Count reads_{0}, writes_{0}, flushes_{0}, fua_writes_{0}, read_bytes_{0}, errors_{0};
   Count write_bytes_[kIoCauses];
 };
 

@@ -76,6 +76,8 @@ void LimitedDevice::submit(IoRequest& request) {
   }
   pending->child = IoRequest{.op = request.op,
                              .cause = request.cause,
+                             .preflush = request.preflush,
+                             .fua = request.fua,
                              .offset_bytes = request.offset_bytes,
                              .segments = request.segments,
                              .done = child_done,
@@ -85,7 +87,8 @@ void LimitedDevice::submit(IoRequest& request) {
 
 Instant LimitedDevice::due_locked(const IoRequest& request, Instant now) {
   if (request.op == IoOp::kFlush) return now + limits_.latency;
-  if (limits_.bytes_per_s == 0) return now + limits_.latency;
+  const Duration after = request.preflush ? limits_.latency * 2 : limits_.latency;
+  if (limits_.bytes_per_s == 0) return now + after;
   if (pipe_free_ < now) {
     pipe_free_ = now;
     carry_ = 0;
@@ -95,7 +98,7 @@ Instant LimitedDevice::due_locked(const IoRequest& request, Instant now) {
       static_cast<unsigned __int128>(request.len_bytes()) * 1'000'000'000U + carry_;
   pipe_free_ = pipe_free_ + Duration{static_cast<std::int64_t>(work / limits_.bytes_per_s)};
   carry_ = static_cast<std::uint64_t>(work % limits_.bytes_per_s);
-  return pipe_free_ + limits_.latency;
+  return pipe_free_ + after;
 }
 
 LimitedDevice::Pending* LimitedDevice::take_record_locked() {

@@ -9,7 +9,8 @@
 // The model: one pipe that moves bytes_per_s, first come first served, and after it a fixed latency that
 // requests pass side by side:
 //   start = max(now, pipe free); pipe free = start + bytes / bytes_per_s; due = pipe free + latency
-// A flush moves no bytes and waits for nobody in the pipe: due = now + latency. A refused or failed request
+// A flush moves no bytes and waits for nobody in the pipe: due = now + latency. One that goes before a write
+// (preflush) adds a latency to the write's; FUA takes no longer than another write. A refused or failed one
 // takes the time of a good one. The device beneath works meanwhile, and a request completes when both are
 // over: a limit above what the device can do changes nothing but the order of completions.
 // Invariant: (1) completions come in the order of `due`, ties in the order of submission; (2) bytes moved

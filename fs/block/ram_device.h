@@ -6,7 +6,8 @@
 // Units:     blocks of 4 KiB; memory_alignment() 1.
 // Errors:    kNoMemory from make() when the address space is not to be had; kNoSpace by completion when
 //            the host has no memory for a chunk. What was never written reads as zeros.
-// Note:      flush() has nothing to do. Contents end with the object.
+// Note:      flush, preflush and FUA have nothing to do: there is no volatile cache. Contents end with the
+//            object.
 #pragma once
 #include <memory>
 #include <string>
