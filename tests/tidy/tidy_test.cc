@@ -83,9 +83,11 @@ const std::map<std::string, std::vector<std::string>>& floors_below() {
       {"writeback", {"writeback", "timerwheel", "base"}},
       {"inode", {"inode", "writeback", "timerwheel", "base"}},
       {"fs/block", {"fs/block", "base"}},
+      {"fs/crash", {"fs/crash", "fs/block", "base"}},
       {"fs/flat", {"fs/flat", "fs/block", "inode", "writeback", "timerwheel", "base"}},
       {"fs/format", {"fs/format", "base"}},
-      {"bench", {"bench", "fs/format", "fs/flat", "fs/block", "inode", "writeback", "timerwheel", "base"}},
+      {"bench",
+       {"bench", "fs/crash", "fs/format", "fs/flat", "fs/block", "inode", "writeback", "timerwheel", "base"}},
   };
   return table;
 }

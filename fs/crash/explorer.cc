@@ -1,0 +1,223 @@
+// The order of an exploration: states are generated and told apart on one thread, recovered and checked on
+// all, a batch at a time; so that what comes out does not depend on the threads.
+#include "fs/crash/explorer.h"
+
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "fs/crash/enumerate.h"
+#include "fs/crash/state_worker.h"
+
+namespace tidewheel {
+
+namespace {
+
+constexpr std::size_t kBatch = 1024;         // states between two looks at clock and limits
+constexpr std::uint64_t kRunShare = 20'000;  // states of one run when the number of runs is open
+constexpr std::uint64_t kIdleRuns = 20;      // so many in a row without a new state end an open exploration
+
+struct Task {
+  std::shared_ptr<const Cut> cut;
+  StateSpec spec;
+  std::uint64_t hash = 0;
+};
+
+class Exploring {
+ public:
+  explicit Exploring(const ExploreOptions& options)
+      : options_(options),
+        threads_(options.threads != 0 ? options.threads : cpu_count()),
+        arena_(static_cast<int>(threads_), 1),
+        start_(SteadyClock::instance().now()) {
+    for (std::uint32_t i = 0; i < threads_; ++i) workers_.push_back(std::make_unique<StateWorker>(i));
+  }
+
+  Exploration go();
+
+ private:
+  // One recorded run; false when the exploration is over.
+  bool explore_run(std::uint64_t seed);
+  // The most states at one cut with which all cuts of the run fit its share.
+  std::uint64_t limit_per_cut(const Recording& run, std::uint64_t share) const;
+  bool run_batch();
+  void count(std::uint64_t hash, std::uint64_t key);
+  bool is_over();
+  std::uint64_t share() const;
+
+  const ExploreOptions& options_;
+  const std::uint32_t threads_;
+  tbb::task_arena arena_;
+  std::vector<std::unique_ptr<StateWorker>> workers_;
+  const Instant start_;
+  KeySet seen_;   // contents, of all runs
+  KeySet known_;  // content and acknowledgements, of one run
+  std::vector<Task> batch_;
+  Exploration result_;
+};
+
+Exploration Exploring::go() {
+  std::uint64_t idle = 0;
+  for (std::uint64_t i = 0; options_.runs == 0 || i < options_.runs; ++i) {
+    const std::uint64_t before = result_.states;
+    if (!explore_run(options_.seed + i)) break;
+    idle = result_.states == before ? idle + 1 : 0;
+    if (options_.runs == 0 && idle == kIdleRuns) break;
+  }
+  result_.seconds = (SteadyClock::instance().now() - start_).seconds();
+  return std::move(result_);
+}
+
+std::uint64_t Exploring::share() const {
+  if (options_.runs == 0) return std::min(options_.states, kRunShare);
+  return std::max<std::uint64_t>(options_.states / options_.runs, 1);
+}
+
+std::uint64_t Exploring::limit_per_cut(const Recording& run, std::uint64_t share) const {
+  std::vector<std::uint64_t> counts;
+  CutWalker walker(run.trace(), run.base);
+  while (const Cut* cut = walker.next()) counts.push_back(count_states(*cut));
+  std::uint64_t low = 1, high = kSampledSubsets * 2;
+  while (low < high) {
+    const std::uint64_t limit = (low + high + 1) / 2;
+    std::uint64_t sum = 0;
+    for (const std::uint64_t n : counts) sum += std::min(n, limit);
+    if (sum <= share) {
+      low = limit;
+    } else {
+      high = limit - 1;
+    }
+  }
+  return low;
+}
+
+bool Exploring::explore_run(std::uint64_t seed) {
+  if (is_over()) return false;
+  Recording run;
+  result_.broken = record(options_.make, seed, run);
+  if (!result_.broken.empty()) return false;
+  ++result_.runs;
+  known_.clear();
+  for (auto& worker : workers_) worker->begin(options_, run, seed, known_);
+  const std::uint64_t limit = limit_per_cut(run, share());
+  CutWalker walker(run.trace(), run.base);
+  BlockMap over;
+  BlockArena arena;
+  while (const Cut* next = walker.next()) {
+    ++result_.cuts;
+    const auto cut = std::make_shared<const Cut>(*next);
+    const std::uint64_t cut_seed = mix_hash(seed, cut->event);
+    for (StateSpec& spec : enumerate(*cut, cut_seed, limit)) {
+      over.clear();
+      arena.reset();
+      const std::uint64_t hash = apply(run.base, *cut, spec, over, arena);
+      if (!known_.insert(key_of_state(hash, cut->notes))) {
+        ++result_.duplicates;
+        continue;
+      }
+      batch_.push_back({cut, std::move(spec), hash});
+      if (batch_.size() == kBatch && !run_batch()) return false;
+    }
+  }
+  return run_batch();
+}
+
+void Exploring::count(std::uint64_t hash, std::uint64_t key) {
+  known_.insert(key);
+  if (seen_.insert(hash)) {
+    ++result_.states;
+  } else {
+    ++result_.rechecks;
+  }
+}
+
+bool Exploring::run_batch() {
+  std::vector<StateResult> results(batch_.size());
+  // What this thread wrote before is seen by the arena's, and what they wrote by this one afterwards; TBB
+  // orders them as well, in a library that the thread sanitizer does not see into. Release here pairs with
+  // acquire in the body, release there with acquire below.
+  Atomic<std::uint64_t> handed_over{0}, done{0};
+  handed_over.store(1, std::memory_order_release);
+  arena_.execute([&] {
+    tbb::parallel_for(tbb::blocked_range<std::size_t>(0, batch_.size(), 8), [&](const auto& range) {
+      (void)handed_over.load(std::memory_order_acquire);
+      StateWorker& worker = *workers_[static_cast<std::size_t>(tbb::this_task_arena::current_thread_index())];
+      // A recovery that uses TBB itself must not take up another state of ours while it waits.
+      tbb::this_task_arena::isolate([&] {
+        for (std::size_t i = range.begin(); i != range.end(); ++i) {
+          worker.explore(*batch_[i].cut, batch_[i].spec, results[i]);
+        }
+      });
+      done.fetch_add(1, std::memory_order_release);
+    });
+  });
+  (void)done.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < batch_.size(); ++i) {
+    count(batch_[i].hash, key_of_state(batch_[i].hash, batch_[i].cut->notes));
+    for (const NestedState& nested : results[i].nested) {
+      ++result_.nested;
+      count(nested.hash, nested.key);
+    }
+    result_.second_recoveries += results[i].second_recoveries;
+    for (CrashFailure& failure : results[i].failures) {
+      if (result_.failures.size() < options_.max_failures) result_.failures.push_back(std::move(failure));
+    }
+  }
+  batch_.clear();
+  if (options_.on_progress) {
+    options_.on_progress({.runs = result_.runs,
+                          .states = result_.states,
+                          .failures = result_.failures.size(),
+                          .seconds = (SteadyClock::instance().now() - start_).seconds()});
+  }
+  return !is_over();
+}
+
+bool Exploring::is_over() {
+  if (result_.states >= options_.states || result_.failures.size() >= options_.max_failures) return true;
+  if (options_.stop && options_.stop()) {
+    result_.stopped = true;
+    return true;
+  }
+  // Not start_ + time: the longest time is all of time.
+  if (SteadyClock::instance().now() - start_ >= options_.time) {
+    result_.timed_out = true;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Exploration explore(const ExploreOptions& options) {
+  TW_ASSERT(options.make != nullptr, "an exploration needs a workload");
+  return Exploring(options).go();
+}
+
+Replay replay(const ExploreOptions& options, const ReplayName& name) {
+  Replay replay;
+  Recording run;
+  replay.refused = record(options.make, name.seed, run);
+  if (!replay.refused.empty()) return replay;
+  if (run.trace_hash != name.trace) {
+    replay.refused = "the run with this seed has another trace than the one the string was made from: the "
+                     "workload has changed, or does not repeat itself";
+    return replay;
+  }
+  const KeySet nothing;
+  StateWorker worker(0);
+  worker.begin(options, run, name.seed, nothing);
+  StateResult result;
+  replay.refused = worker.replay(name, replay.state, result);
+  replay.failures = std::move(result.failures);
+  return replay;
+}
+
+}  // namespace tidewheel
