@@ -7,6 +7,8 @@
 #include "base/sim_hooks.h"
 #include "base/trace.h"
 
+extern "C" const char TW_BUILT_WITH(tidewheel_built) = 1;
+
 namespace tidewheel {
 
 void assert_failed(const char* expression, const char* file, int line, const char* message) {

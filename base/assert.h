@@ -3,6 +3,7 @@
 // TW_ASSERT:  always on, cheap; prints the expression, a message and the last trace events, then aborts.
 // TW_DASSERT: on in debug, sanitizer and simulation builds (TW_DASSERT_ON).
 #pragma once
+#include "base/build_options.h"
 
 namespace tidewheel {
 

@@ -2,9 +2,7 @@
 #pragma once
 #include <cstddef>
 
-#ifndef TW_SIM
-#define TW_SIM 0  // 1: locks, atomics, threads and clocks can run under the simulator
-#endif
+#include "base/build_options.h"
 
 namespace tidewheel {
 
