@@ -107,7 +107,7 @@ class WritebackContext {
   void kick();
 
   // ---- sync (context_sync.cc) ----
-  Result<void> sync(ErrorCursor* handle);
+  Result<void> sync(ErrorCursor* handle, Instant deadline);
   Result<void> fsync(DirtyObject& object, ErrorCursor* handle);
   Result<void> write_one(DirtyObject& object);
   void run_fsync_batch(FsyncBatch& fsync, DirtyObject& object);

@@ -18,7 +18,7 @@ constexpr std::uint32_t kBusyDoublings = 7;
 
 // ---- callers ----
 
-Result<void> WritebackContext::sync(ErrorCursor* handle) {
+Result<void> WritebackContext::sync(ErrorCursor* handle, Instant deadline) {
   lock_.lock();
   if (syncs_aborted_) {
     lock_.unlock();
@@ -34,7 +34,15 @@ Result<void> WritebackContext::sync(ErrorCursor* handle) {
   lock_.lock();
   while (run->state != SyncRun::State::kDone) {
     if (run->state != SyncRun::State::kWritten) {
-      engine_.driver().wait(lock_, sync_changed_, Duration::max());
+      const Duration left =
+          deadline == Instant::max() ? Duration::max() : deadline - engine_.clock().now();
+      if (left.ns <= 0) {
+        // The run goes on; a caller that is left, or nobody, flushes after it.
+        if (--callers_ == 0) caller_left_.notify_all();
+        lock_.unlock();
+        return TW_FAIL(kTimedOut);
+      }
+      engine_.driver().wait(lock_, sync_changed_, left);
       continue;
     }
     run->state = SyncRun::State::kFlushing;

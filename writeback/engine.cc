@@ -128,7 +128,7 @@ WritebackContext* WritebackEngine::try_add_context(WritebackTarget& target, cons
 }
 
 Result<void> WritebackEngine::remove_context(WritebackContext& context) {
-  if (!stopping()) TW_TRY(context.sync(nullptr));
+  if (!stopping()) TW_TRY(context.sync(nullptr, Instant::max()));
   if (context.counts().objects() != 0) return TW_FAIL_WITH(kBusy, context.counts().objects());
   // Without the lock: what is waited for may want it (a target that asks for stats), or never come.
   context.retire();
@@ -271,8 +271,8 @@ void WritebackEngine::account_cancelled(WritebackContext& context, std::uint64_t
 
 // ---- integrity ----
 
-Result<void> WritebackEngine::sync(WritebackContext& context, ErrorCursor* handle) {
-  return context.sync(handle);
+Result<void> WritebackEngine::sync(WritebackContext& context, ErrorCursor* handle, Instant deadline) {
+  return context.sync(handle, deadline);
 }
 
 Result<void> WritebackEngine::fsync(DirtyObject& object, ErrorCursor* handle) {

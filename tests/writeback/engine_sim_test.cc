@@ -111,6 +111,24 @@ SIM_TEST_WITH(EngineSim, AWriterThatCarriesCreditServesWhoWaitsForIt,
   rig.cancel(b);
 }
 
+// Two callers of one run: the one that gives up must neither take the other's flush nor its wake-up along.
+SIM_TEST(EngineSim, ASyncWithADeadlineLeavesTheOthersAlone) {
+  SimRig rig(sim_options());
+  FakeObject object;
+  object.set_context(rig.context->id());
+  SIM_CHECK(rig.dirty(object, 4096));
+  rig.target.on_write = [](FakeObject&, const WriteSlot&, WorkKind) { sleep_for(milliseconds(10)); };
+  Thread hurried("hurried", [&] {
+    const Instant deadline = SteadyClock::instance().now() + milliseconds(5);
+    const Result<void> done = rig.engine->sync(*rig.context, nullptr, deadline);
+    SIM_CHECK(done.has_value() || done.error().code == Reason::kTimedOut);
+    SIM_CHECK(done.has_value() || SteadyClock::instance().now() >= deadline);
+  });
+  SIM_CHECK(rig.engine->sync(*rig.context).has_value());
+  SIM_CHECK(rig.context->counts().all_zero());
+  hurried.join();
+}
+
 // A flusher that sleeps for good must notice the first dirt, and background dirt, by itself.
 SIM_TEST(EngineSim, AFlusherThatSleepsForGoodIsWoken) {
   EngineOptions o = sim_options();

@@ -53,6 +53,32 @@ TEST_P(EngineIntegrity, SyncWritesEverythingAndFlushesOnce) {
   EXPECT_EQ(rig.target.flushes.load(std::memory_order_relaxed), 1U);
 }
 
+// A drain: what is not written at the deadline stays dirty and goes on; a later sync finds it done.
+TEST_P(EngineIntegrity, SyncEndsAtItsDeadlineAndDropsNothing) {
+  VirtualRig rig(options());
+  VirtualDevice device(*rig.driver, milliseconds(2));
+  device.stalled = true;
+  rig.target.device = &device;
+  FakeObject& object = rig.make();
+  rig.dirty(object, 4096);
+  ErrorCursor handle;
+  const Instant deadline = rig.clock.now() + milliseconds(700);
+  const Result<void> late = rig.engine->sync(*rig.context, &handle, deadline);
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().code, Reason::kTimedOut);
+  EXPECT_EQ(rig.clock.now(), deadline) << "not before, and not after";
+  EXPECT_EQ(rig.dirty_objects(), 1U);
+  const Result<void> past = rig.engine->sync(*rig.context, nullptr, rig.clock.now() - seconds(1));
+  EXPECT_FALSE(past.has_value()) << "a deadline that has passed";
+  EXPECT_EQ(rig.target.flushes.load(std::memory_order_relaxed), 0U);
+
+  device.resume();
+  EXPECT_TRUE(rig.engine->sync(*rig.context, &handle, rig.clock.now() + milliseconds(3)).has_value());
+  EXPECT_EQ(rig.dirty_objects(), 0U);
+  EXPECT_EQ(object.writes, 1U) << "what was on its way was not begun again";
+  EXPECT_EQ(rig.target.flushes.load(std::memory_order_relaxed), 1U);
+}
+
 // The caller's moment is read; then another flusher files x (skipped) and the classic lists give it a younger
 // stamp; then the selection is made, and covers it; then the other flusher takes it out of the shared list.
 TEST_P(EngineIntegrity, SyncWaitsForWhatGotAYoungerStampBeforeItsSelection) {
