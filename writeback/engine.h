@@ -131,8 +131,8 @@ class WritebackEngine {
   // Everything of the context that was dirty or being written at the call is on stable storage, or the
   // first error is returned and what failed is still dirty and tried again. Ends although writers go on.
   // With a cursor: also the context's errors since then that the handle has not been told (syncfs).
-  // kTimedOut: the deadline, of clock(), came first. What was written stays so, the rest goes on being written;
-  // nothing is told to the handle. A target's flush() that the call has begun is waited for.
+  // kTimedOut: the deadline, of clock(), came first. What was written stays so, the rest goes on being
+  // written; nothing is told to the handle. A target's flush() that the call has begun is waited for.
   Result<void> sync(WritebackContext& context, ErrorCursor* handle = nullptr,
                     Instant deadline = Instant::max());
   // The same for one object; waits only for it. With a cursor: also what other writeback of it met.

@@ -1,0 +1,328 @@
+// The upload scheduler of tests/examples against a store that is slow, fails and stalls, checked by an
+// oracle: what was acknowledged arrives, one upload of an object at a time, in the order of its puts, the
+// limit holds, ages are bounded, every handle is told each failure once. On threads, and on simulated
+// schedules.
+#define TIDEWHEEL_EXAMPLE_WITHOUT_MAIN
+#include "tests/examples/upload_scheduler.cc"
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "base/sim.h"
+#include "tests/length.h"
+
+namespace upload {
+namespace {
+
+LockClass store_class{"test.rough_store", LockRank::kNone};
+
+// Values are NAME:NUMBER:filling; numbers of one name grow.
+std::uint64_t number_of(const std::string& value) { return std::stoull(value.substr(value.find(':') + 1)); }
+
+class RoughStore final : public Store {
+ public:
+  struct Behaviour {
+    std::uint64_t seed = 1;
+    Duration longest_put = milliseconds(2);
+    Duration stall = milliseconds(20);
+    std::uint64_t stall_one_in = 40;  // 0: never
+    std::uint64_t fail_one_in = 4;    // 0: never
+    std::uint32_t failures_in_a_row = 2;
+  };
+  explicit RoughStore(const Behaviour& behaviour) : behaviour_(behaviour), rng_(behaviour.seed) {}
+
+  Result<void> put(const std::string& key, const std::string& value) override {
+    Duration takes;
+    bool fails = false;
+    {
+      MutexLock guard(lock_);
+      while (stalled_) changed_.wait(lock_);
+      Entry& entry = entries_[key];
+      EXPECT_FALSE(entry.busy) << "two uploads of " << key << " at once";
+      EXPECT_FALSE(entry.removed) << key << " is uploaded after it was removed";
+      entry.busy = true;
+      ++puts;
+      const auto longest = static_cast<std::uint64_t>(behaviour_.longest_put.ns);
+      takes = {static_cast<std::int64_t>(rng_.below(longest + 1))};
+      if (behaviour_.stall_one_in != 0 && rng_.chance(behaviour_.stall_one_in)) takes += behaviour_.stall;
+      fails = behaviour_.fail_one_in != 0 && entry.failures_in_a_row < behaviour_.failures_in_a_row &&
+              rng_.chance(behaviour_.fail_one_in);
+    }
+    if (takes.ns != 0) sleep_for(takes);
+    MutexLock guard(lock_);
+    Entry& entry = entries_[key];
+    entry.busy = false;
+    if (fails) {
+      ++entry.failures;
+      ++entry.failures_in_a_row;
+      return TW_FAIL(kIo);
+    }
+    entry.failures_in_a_row = 0;
+    if (entry.there) {
+      EXPECT_LE(number_of(entry.value), number_of(value)) << key << " goes back";
+    }
+    entry.there = true;
+    entry.value = value;
+    return {};
+  }
+  Result<void> remove(const std::string& key) override {
+    MutexLock guard(lock_);
+    Entry& entry = entries_[key];
+    EXPECT_FALSE(entry.busy) << key << " is removed while it is uploaded";
+    entry.removed = true;
+    entry.there = false;
+    return {};
+  }
+  void stall(bool on) {
+    MutexLock guard(lock_);
+    stalled_ = on;
+    changed_.notify_all();
+  }
+  bool has(const std::string& key, const std::string& value) {
+    MutexLock guard(lock_);
+    return entries_[key].there && entries_[key].value == value;
+  }
+  bool has(const std::string& key) {
+    MutexLock guard(lock_);
+    return entries_[key].there;
+  }
+  std::uint64_t failures(const std::string& key) {
+    MutexLock guard(lock_);
+    return entries_[key].failures;
+  }
+  std::uint64_t puts = 0;  // read at rest
+
+ private:
+  struct Entry {
+    std::string value;
+    bool there = false, busy = false, removed = false;
+    std::uint64_t failures = 0;
+    std::uint32_t failures_in_a_row = 0;
+  };
+  const Behaviour behaviour_;
+  Mutex lock_{store_class};
+  CondVar changed_;
+  bool stalled_ = false;
+  Rng rng_;
+  std::map<std::string, Entry> entries_;
+};
+
+struct Case {
+  std::uint32_t writers = 2;
+  std::uint32_t keys_of_each = 2;
+  std::uint32_t puts = 8;  // of each writer
+  std::uint32_t value_bytes = 3000;
+  Options options;
+  RoughStore::Behaviour store;
+};
+
+// Bytes of all that is dirty or being uploaded, as the client itself counts them: no more than the limit.
+std::uint64_t bytes_held(Scheduler& uploads) {
+  std::uint64_t bytes = 0;
+  for (const Scheduler::Dirty& each : uploads.dirty()) bytes += each.bytes;
+  return bytes;
+}
+
+Result<void> drain_all(Scheduler& uploads, Duration patience) {
+  const Clock& clock = uploads.engine().clock();
+  const Instant deadline = clock.now() + patience;
+  for (;;) {
+    const Result<void> drained = uploads.drain(deadline);
+    // A failure is this call's; what failed is tried again by the next.
+    if (drained || drained.error().code == Reason::kTimedOut) return drained;
+  }
+}
+
+void run(const Case& c) {
+  RoughStore store(c.store);
+  Scheduler uploads(store, c.options);
+  struct Key {
+    std::string name, last;
+    Scheduler::Handle writer, watcher;
+  };
+  std::vector<std::vector<Key>> keys(c.writers);
+  for (std::uint32_t w = 0; w < c.writers; ++w) {
+    for (std::uint32_t k = 0; k < c.keys_of_each; ++k) {
+      Key key;
+      key.name = "w" + std::to_string(w) + "/" + std::to_string(k);
+      key.writer = uploads.open(key.name);
+      key.watcher = uploads.open(key.name);
+      keys[w].push_back(std::move(key));
+    }
+  }
+  std::vector<Thread> writers;
+  for (std::uint32_t w = 0; w < c.writers; ++w) {
+    writers.emplace_back("writer", [&, w] {
+      Rng rng(c.store.seed * 1000 + w);
+      for (std::uint32_t i = 0; i < c.puts; ++i) {
+        Key& key = keys[w][rng.below(keys[w].size())];
+        std::string value = key.name + ":" + std::to_string(i) + ":";
+        value.resize(c.value_bytes, 'v');
+        const Result<Duration> put = uploads.put(key.writer, value);
+        EXPECT_TRUE(put.has_value());
+        key.last = value;
+        EXPECT_LE(uploads.engine().charged_bytes(), c.options.limit_bytes);
+        if (rng.chance(4)) {
+          EXPECT_LE(bytes_held(uploads), c.options.limit_bytes);
+        }
+        // Told at most one error, and with none the value is there.
+        if (rng.chance(4) && uploads.sync(key.writer)) {
+          EXPECT_TRUE(store.has(key.name, value)) << key.name;
+        }
+      }
+      // The last name goes, dirty or not.
+      Key& gone = keys[w].back();
+      EXPECT_TRUE(uploads.remove(gone.writer).has_value());
+    });
+  }
+  for (Thread& writer : writers) writer.join();
+  EXPECT_TRUE(drain_all(uploads, seconds(300)).has_value());
+  EXPECT_TRUE(uploads.dirty().empty());
+  EXPECT_EQ(uploads.engine().dirty_and_writeback_bytes(), 0U) << "counters drain to zero";
+  EXPECT_EQ(uploads.engine().throttled_threads(), 0U);
+  for (auto& of_writer : keys) {
+    for (Key& key : of_writer) {
+      if (&key == &of_writer.back()) {
+        EXPECT_FALSE(store.has(key.name)) << key.name << " came back";
+      } else if (!key.last.empty()) {
+        EXPECT_TRUE(store.has(key.name, key.last)) << key.name << ": what was acknowledged last is not there";
+      }
+      // Failures since it was opened, which nobody told this handle: one error, however many there were.
+      const bool failed = store.failures(key.name) != 0;
+      EXPECT_EQ(uploads.sync(key.watcher).has_value(), !failed) << key.name << ": not told";
+      EXPECT_TRUE(uploads.sync(key.watcher).has_value()) << key.name << ": told twice";
+      uploads.close(key.writer);
+      uploads.close(key.watcher);
+    }
+  }
+  // max_age, the next look, one slot of the wheel, the pause of a look that met only hot objects, what was
+  // being uploaded meanwhile, and the back-offs of the failures in a row.
+  const Duration upload = c.store.longest_put + c.store.stall;
+  const Duration bound = c.options.max_age + c.options.interval + Duration{1LL << 27} + milliseconds(128) +
+                         upload * 16 + c.options.retry_longest * c.store.failures_in_a_row * 2;
+  if (sim::active()) {
+    EXPECT_LE(uploads.engine().stats().oldest_age_max.ns, bound.ns);
+  }
+}
+
+Case threads_case(std::uint64_t seed) {
+  Case c;
+  c.writers = 4;
+  c.keys_of_each = 6;
+  c.puts = static_cast<std::uint32_t>(loop_length(400));
+  c.store.seed = seed;
+  c.options.limit_bytes = 64 << 10;
+  c.options.idle = milliseconds(5);
+  c.options.max_age = milliseconds(50);
+  c.options.interval = milliseconds(5);
+  c.options.retry_first = milliseconds(2);
+  c.options.retry_longest = milliseconds(8);
+  return c;
+}
+
+TEST(UploadScheduler, LosesNothingOnThreadsThoughTheStoreIsRough) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(seed);
+    run(threads_case(seed));
+  }
+}
+
+Case sim_case() {
+  Case c;
+  c.puts = 5;
+  c.options.limit_bytes = 20 << 10;
+  c.options.uploads = 2;
+  c.options.idle = milliseconds(200);
+  c.options.max_age = seconds(1);
+  c.options.interval = milliseconds(100);
+  c.options.retry_first = milliseconds(100);
+  c.options.retry_longest = milliseconds(200);
+  return c;
+}
+
+SIM_TEST_WITH(UploadSchedulerSim, LosesNothingThoughTheStoreIsRough, (sim::Options{.schedules = 150})) {
+  run(sim_case());
+}
+
+// Stalled: the limit holds, who waits is let go once it goes on, a drain ends at its deadline.
+void run_stalled() {
+  RoughStore::Behaviour behaviour;
+  behaviour.fail_one_in = 0;
+  behaviour.stall_one_in = 0;
+  RoughStore store(behaviour);
+  store.stall(true);
+  Options options;
+  options.limit_bytes = 20 << 10;
+  options.uploads = 2;
+  options.idle = milliseconds(1);
+  options.interval = milliseconds(1);
+  Scheduler uploads(store, options);
+  std::vector<Scheduler::Handle> handles;
+  for (int i = 0; i < 8; ++i) handles.push_back(uploads.open("k" + std::to_string(i)));
+  Thread writer("writer", [&] {  // 8 values of 4,000 bytes: four fit
+    for (int i = 0; i < 8; ++i) {
+      const std::string value = "k:" + std::to_string(i) + ":" + std::string(3990, 'v');
+      EXPECT_TRUE(uploads.put(handles[static_cast<std::size_t>(i)], value).has_value());
+    }
+  });
+  while (uploads.engine().throttled_threads() == 0) sleep_for(milliseconds(1));
+  EXPECT_EQ(uploads.dirty().size(), 4U);
+  EXPECT_LE(uploads.engine().charged_bytes(), options.limit_bytes);
+  const Clock& clock = uploads.engine().clock();
+  const Instant deadline = clock.now() + milliseconds(20);
+  const Result<void> drained = uploads.drain(deadline);
+  EXPECT_FALSE(drained.has_value());
+  if (!drained) {
+    EXPECT_EQ(drained.error().code, Reason::kTimedOut);
+  }
+  EXPECT_GE(clock.now(), deadline);
+  EXPECT_EQ(uploads.dirty().size(), 4U) << "nothing is dropped";
+  store.stall(false);
+  writer.join();
+  EXPECT_TRUE(uploads.drain(clock.now() + seconds(60)).has_value());
+  EXPECT_TRUE(uploads.dirty().empty());
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(store.has("k" + std::to_string(i))) << i;
+  for (const Scheduler::Handle& handle : handles) uploads.close(handle);
+}
+
+TEST(UploadScheduler, HoldsItsLimitAndItsDeadlineWhileTheStoreIsStalled) { run_stalled(); }
+SIM_TEST_WITH(UploadSchedulerSim, HoldsItsLimitAndItsDeadlineWhileTheStoreIsStalled,
+              (sim::Options{.schedules = 100})) {
+  run_stalled();
+}
+
+// Idle objects go after `idle`; one that is written all the time waits for max_age, and no longer.
+SIM_TEST_WITH(UploadSchedulerSim, HotObjectsWaitUntilTheyAreIdleOrOld, (sim::Options{.schedules = 40})) {
+  RoughStore::Behaviour behaviour;
+  behaviour.fail_one_in = 0;
+  behaviour.stall_one_in = 0;
+  behaviour.longest_put = {0};
+  RoughStore store(behaviour);
+  Options options;
+  options.idle = seconds(1);
+  options.max_age = seconds(10);
+  options.interval = milliseconds(250);
+  Scheduler uploads(store, options);
+  auto idle = uploads.open("idle");
+  auto hot = uploads.open("hot");
+  EXPECT_TRUE(uploads.put(idle, "idle:0:").has_value());
+  const Instant began = SteadyClock::instance().now();
+  Duration idle_went = Duration::max();
+  Duration hot_went = Duration::max();
+  for (int i = 0; hot_went == Duration::max() && i < 100; ++i) {
+    EXPECT_TRUE(uploads.put(hot, "hot:" + std::to_string(i) + ":").has_value());
+    sleep_for(milliseconds(200));
+    const Duration since = SteadyClock::instance().now() - began;
+    if (idle_went == Duration::max() && store.has("idle")) idle_went = since;
+    if (store.has("hot")) hot_went = since;
+  }
+  EXPECT_GE(idle_went, options.idle);
+  EXPECT_LE(idle_went, options.idle + options.interval + milliseconds(134 + 200));
+  EXPECT_GE(hot_went, options.max_age);
+  EXPECT_LE(hot_went, options.max_age + options.interval + milliseconds(134 + 128 + 200));
+  uploads.close(idle);
+  uploads.close(hot);
+}
+
+}  // namespace
+}  // namespace upload
