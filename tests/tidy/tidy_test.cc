@@ -86,8 +86,14 @@ const std::map<std::string, std::vector<std::string>>& floors_below() {
       {"fs/crash", {"fs/crash", "fs/block", "base"}},
       {"fs/flat", {"fs/flat", "fs/block", "inode", "writeback", "timerwheel", "base"}},
       {"fs/format", {"fs/format", "base"}},
+      {"fs/buf", {"fs/buf", "fs/format", "fs/block", "base"}},
+      {"fs/item", {"fs/item", "fs/buf", "fs/format", "fs/block", "base"}},
+      {"fs/ail", {"fs/ail", "fs/item", "fs/buf", "fs/format", "fs/block", "base"}},
+      {"fs/mkfs", {"fs/mkfs", "fs/format", "fs/block", "base"}},
+      {"fs/tools", {"fs/tools", "fs/mkfs", "fs/format", "fs/block", "base"}},
       {"bench",
-       {"bench", "fs/crash", "fs/format", "fs/flat", "fs/block", "inode", "writeback", "timerwheel", "base"}},
+       {"bench", "fs/tools", "fs/mkfs", "fs/buf", "fs/crash", "fs/format", "fs/flat", "fs/block", "inode",
+        "writeback", "timerwheel", "base"}},
   };
   return table;
 }
