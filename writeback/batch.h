@@ -1,23 +1,19 @@
 // writeback/batch.h: the unit of writing: some claimed objects, sorted by the target's key.
 // Owns:      its slots. A batch belongs to its context and is used again (pooled).
-// Threads:   one flusher fills, sorts, publishes, withdraws and submits it; complete() may come from any
-//            thread, once. take() from any thread at any time.
-// Locks:     lock_ (rank kRetry, nothing below it) for published_, and for the slots' objects while it is
-//            set: who nulls one under it has the object (DirtyList::cancel). Unpublished, the slots are the
-//            flusher's and no lock is needed: two holds per batch that waits, none per object.
+// Threads:   one flusher fills, sorts and submits it; complete() may come from any thread, once.
+// Locks:     none: the slots are the flusher's, then the target's, then the flusher's again.
 // Units:     bytes. At most max_objects and max_bytes (default 1,024 and 4 MiB; one larger object alone
 //            may exceed max_bytes).
 //
-//   fill: claim, estimate, sort --publish--> waiting for its turn --withdraw--> begin_write each --> target
-//         objects can't be freed             cancel() takes them out in O(1)    objects can't be freed
-// A batch that doesn't wait needs no publishing.
+//   fill: claim, estimate, sort ----> begin_write each ----> target
+//         objects can't be freed      who was cancelled meanwhile leaves here, before any I/O
+// A batch is filled only when it can be submitted at once (docs/decisions/cancel-of-claimed.md).
 #pragma once
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
-#include "base/sync.h"
 #include "writeback/dirty_object.h"
 
 namespace tidewheel {
@@ -28,14 +24,14 @@ enum class WorkKind : std::uint8_t { kPeriodic, kBackground, kSync, kFsync, kRec
 enum class WriteOutcome : std::uint8_t {
   kPending,  // not decided yet
   kWritten,  // everything that was dirty when its write began is on the device
-  kPartial,  // a part was written; the rest is still dirty and comes again, with the stamp kept
+  kPartial,  // written_bytes were written; the rest is still dirty and comes again, with the stamp kept
   kSkipped,  // nothing was written (busy); comes again, after a pause if the batch had nothing else
   kFailed,   // error says why; the object stays dirty and goes to the retry ladder
   kGivenUp,  // set by the engine when the target's give_up() says so: its dirt is dropped, knowingly
 };
 
 struct WriteSlot {
-  DirtyObject* object = nullptr;  // null: cancelled
+  DirtyObject* object = nullptr;
   std::uint64_t sort_key = 0;
   std::uint64_t bytes = 0;        // estimate when claimed
   // How much of it to write in this turn (the rest makes it kPartial); sync and fsync: everything.
@@ -43,6 +39,9 @@ struct WriteSlot {
   Instant stamp;                  // dirtied_when of what is written, taken by begin_write
   std::uint32_t classes = 0;      // what begin_write cleared: what is to be written
   WriteOutcome outcome = WriteOutcome::kPending;
+  // With kPartial: how much, set by the target before complete(). A part of 0 bytes is no progress: the object
+  // comes again as if it had been kSkipped, so that no answer of a target makes the engine spin.
+  std::uint64_t written_bytes = 0;
   Error error;
   void* target_data = nullptr;    // the target's own, between write_batch and end_batch
 };
@@ -51,8 +50,7 @@ class WritebackContext;
 
 class Batch {
  public:
-  Batch();
-  // In write_batch() and end_batch(): sorted by sort_key, no object null.
+  // In write_batch() and end_batch(): sorted by sort_key, no object null, at least one.
   std::span<WriteSlot> slots() { return slots_; }
   WorkKind kind() const { return kind_; }
   WritebackContext& context() { return *context_; }
@@ -70,14 +68,11 @@ class Batch {
   void* target_data = nullptr;  // the target's own
 
   void reserve(std::size_t max_objects) { slots_.reserve(max_objects); }
-  // True: the batch is published, the object was in that slot and is now the caller's.
-  bool take(std::size_t slot, DirtyObject* object) TW_EXCLUDES(lock_);
 
   // For the engine and DirtyList alone.
   std::vector<WriteSlot> slots_;
   WorkKind kind_ = WorkKind::kBackground;
-  bool published_ TW_GUARDED_BY(lock_) = false;
-  std::uint16_t id_ = 0;    // its index in the table of batches that cancel() is handed
+  std::uint16_t id_ = 0;    // its index in its context's table
   WritebackContext* context_ = nullptr;
   void (*on_complete_)(Batch&) = nullptr;
   std::uint64_t sequence_ = 0;
@@ -87,7 +82,6 @@ class Batch {
   Instant put_back_ = Instant::max();
   void* owner_ = nullptr;  // whose completion queue it goes to
   Batch* next_ = nullptr;
-  mutable Mutex lock_ TW_ACQUIRED_AFTER(kRankListShard) TW_ACQUIRED_BEFORE(kRankLru);
 };
 
 }  // namespace tidewheel

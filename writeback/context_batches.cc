@@ -10,6 +10,11 @@
 namespace tidewheel {
 namespace {
 
+// A part that is nothing would be offered again at once, for ever.
+bool is_empty_part(const WriteSlot& slot) {
+  return slot.outcome == WriteOutcome::kPartial && slot.written_bytes == 0;
+}
+
 void raise_to(Atomic<std::int64_t>& most, std::int64_t value) {
   std::int64_t now = most.load(std::memory_order_relaxed);
   while (now < value && !most.compare_exchange(now, value, std::memory_order_relaxed)) {
@@ -53,25 +58,39 @@ void WritebackContext::settle_batch(Batch& batch, Instant oldest) {
 
 void WritebackContext::submit_batch(Batch& batch, Instant now) {
   Instant oldest = Instant::max();
-  for (WriteSlot& slot : batch.slots_) {
-    slot.outcome = WriteOutcome::kPending;
-    list_->begin_write(slot);
+  std::size_t kept = 0;  // those before it are being written, in their order
+  for (std::size_t i = 0; i < batch.slots_.size(); ++i) {
+    WriteSlot& slot = batch.slots_[i];
+    const DirtyObject* const object = slot.object;
+    if (!list_->begin_write(slot)) {
+      engine_.object_cancelled(*this);
+      wake(object);
+      continue;
+    }
     TW_TRACE(writeback_single_inode_start, reinterpret_cast<std::uintptr_t>(slot.object), slot.classes,
              static_cast<std::uint64_t>(slot.stamp.ns));
     oldest = std::min(oldest, slot.stamp);
+    if (kept != i) batch.slots_[kept] = slot;
+    ++kept;
   }
+  batch.slots_.resize(kept);
   if (oldest <= now) raise_to(oldest_age_max_ns_, (now - oldest).ns);
   const auto overhead =
       static_cast<std::int64_t>(batch.slots_.size() * engine_.options().object_overhead_bytes);
   counts_.add_writeback(overhead);
   engine_.counts_.add_writeback(overhead);
   settle_batch(batch, oldest);
+  if (batch.slots_.empty()) return batch.complete();  // all of it was cancelled
   device_->batch_started(now);
   TW_TRACE(writeback_start, id_, static_cast<std::uint64_t>(batch.kind_), batch.slots_.size());
   target_.write_batch(batch);
 }
 
 bool WritebackContext::finish_batch(Batch& batch, Instant now) {
+  if (batch.slots_.empty()) {  // the target knows nothing of it
+    end_batch(batch, false);
+    return true;
+  }
   bool progress = false;
   bool any_failed = false;
   bool any_written = false;
@@ -81,9 +100,10 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
   std::uint64_t given_up = 0;
   for (WriteSlot& slot : batch.slots_) {
     TW_ASSERT(slot.outcome != WriteOutcome::kPending, "a target completed a batch with an undecided slot");
-    progress = progress || slot.outcome != WriteOutcome::kSkipped;
-    any_written =
-        any_written || slot.outcome == WriteOutcome::kWritten || slot.outcome == WriteOutcome::kPartial;
+    const bool moved = slot.outcome != WriteOutcome::kSkipped && !is_empty_part(slot);
+    progress = progress || moved;
+    any_written = any_written || slot.outcome == WriteOutcome::kWritten ||
+                  (slot.outcome == WriteOutcome::kPartial && moved);
     if (slot.outcome != WriteOutcome::kFailed) continue;
     if (slot.error.code == Reason::kOk) slot.error.code = Reason::kIo;
     ++failed;
@@ -106,6 +126,7 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
   std::uint64_t at_once = 0;
   bool wakes = false;
   for (WriteSlot& slot : batch.slots_) {
+    if (is_empty_part(slot)) slot.outcome = WriteOutcome::kSkipped;
     TW_TRACE(writeback_single_inode, reinterpret_cast<std::uintptr_t>(slot.object),
              static_cast<std::uint64_t>(slot.outcome), slot.bytes);
     const DirtyList::EndWrite ended = list_->end_write(slot, batch.kind_, now);

@@ -106,6 +106,10 @@ Result<void> WritebackContext::write_one(DirtyObject& object) {
       continue;
     }
     run_fsync_batch(*fsync, object);
+    if (fsync->batch.slots_.empty()) {  // cancelled meanwhile: there is nothing dirty
+      release_fsync_batch(*fsync);
+      return {};
+    }
     const WriteOutcome outcome = fsync->batch.slots_[0].outcome;
     const Error error = fsync->batch.slots_[0].error;
     release_fsync_batch(*fsync);

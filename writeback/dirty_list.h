@@ -5,8 +5,8 @@
 //            flusher (several selections may be open at once).
 // Locks:     shard locks (rank kListShard), the ladder's (kRetry): at most 32 elements are looked at per
 //            hold by the wheel; the classic designs hold theirs as long as their originals did. No callback
-//            runs under one. Re-dirty, begin_write, publish, withdraw and the end of a write that nothing
-//            dirtied again take no lock.
+//            runs under one. Re-dirty, begin_write and the end of a write that nothing dirtied again take no
+//            lock.
 // Errors:    none.
 // Invariant: every dirty object is in exactly one place: a list of its shard, the retry ladder, a batch.
 //            Unclaimed objects always belong to the list, whoever detached them, so that a sync finds
@@ -91,32 +91,26 @@ class DirtyList {
 
   // ---- taking one object ----
   enum class TakeOut : std::uint8_t {
-    kClean,            // it was clean
-    kTaken,            // it is out
-    kTakenWakeOthers,  // as kTaken, and others wait for it: wake them (only cancel() answers this)
-    kInBatch,          // a flusher has it: the waiters bit is set
+    kClean,    // it was clean
+    kTaken,    // it is out
+    kInBatch,  // a flusher has it: the waiters bit is set
   };
-  // listed or retry -> clean, unlinked (kTaken); claimed and published -> clean, out of its slot (kTaken);
-  // else kInBatch. To wait: under a mutex of the engine, sleep until
-  // state().has_waiters() is false, and ask again; publish, unclaim and end_write answer true when they
-  // have cleared the bit, and the engine then takes that mutex and wakes all.
-  // `batches`: the context's batches by Batch::id_, none of them ever freed while the list lives.
-  virtual TakeOut cancel(DirtyObject& object, std::span<Batch* const> batches) = 0;
+  // listed or retry -> clean, unlinked (kTaken); else kInBatch: claimed, it leaves its batch, clean, before any
+  // I/O (begin_write); being written, that is waited for. To wait: under a mutex of the engine, sleep until
+  // state().has_waiters() is false, and ask again; begin_write, unclaim and end_write say when they have
+  // cleared the bit, and the engine then takes that mutex and wakes all.
+  virtual TakeOut cancel(DirtyObject& object) = 0;
   // fsync: listed or retry -> claimed, as if by a Selection (kTaken); in a batch: as cancel (kInBatch).
   virtual TakeOut claim_one(DirtyObject& object) = 0;
 
   // ---- flushers ----
   virtual std::unique_ptr<Selection> select(const SelectionRequest& request) = 0;
-  // The batch is going to wait: cancel() may take objects out of its slots from here on. True: somebody
-  // waits for one of them (wake them).
-  virtual bool publish(Batch& batch) = 0;
-  // The flusher has the batch to itself again; slots whose object was cancelled hold null.
-  virtual void withdraw(Batch& batch) = 0;
   // claimed -> writing: notes slot.stamp, clears the class bits with a seq_cst RMW and notes them in
-  // slot.classes. Not while the batch is published; slot.object is not null.
-  virtual void begin_write(WriteSlot& slot) = 0;
-  // claimed -> listed again with the stamp kept: the batch is full or its work has ended. Not while the
-  // batch is published. True: somebody waits for it.
+  // slot.classes. False: cancel() has asked for it since it was claimed; it is clean, drop its slot, wake who
+  // waits for it. It may be gone.
+  [[nodiscard]] virtual bool begin_write(WriteSlot& slot) = 0;
+  // claimed -> listed again with the stamp kept: the batch is full or its work has ended. True: somebody
+  // waits for it.
   virtual bool unclaim(DirtyObject& object, Instant now) = 0;
   // writing -> clean, listed or retry, by outcome and by what was dirtied meanwhile; kind is the batch's
   // (the classic designs file what a sync wrote differently). kWritten and kGivenUp: clean, or listed with

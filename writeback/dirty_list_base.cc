@@ -93,58 +93,55 @@ Instant DirtyListBase::stamp_locked(ListShard& home, Instant now) {
 
 // ---- taking one object ----
 
-bool DirtyListBase::take_from_slot(DirtyObject& object, std::span<Batch* const> batches) {
-  const std::uint32_t place = object.place_.load(std::memory_order_seq_cst);
-  const std::uint32_t batch = place >> 16;
-  return batch < batches.size() && batches[batch] != nullptr &&
-         batches[batch]->take(place & 0xFFFFU, &object);
+// Takes an object that was seen listed off its list, under its shard's lock, and does `then(shard)` in the same
+// hold. False: it is not there any more.
+template <class Then>
+bool DirtyListBase::take_listed(DirtyObject& object, DirtyState seen, Then then) {
+  ListShard& home = shard(seen.shard());
+  ShardHold hold(home);
+  const DirtyState now = object.state();
+  if (now.phase() != DirtyPhase::kListed || now.shard() != seen.shard()) return false;
+  home.touch();
+  unlink_locked(home, object);
+  ++home.removals;
+  then(home);
+  return true;
 }
 
-// False: the object has left its batch.
-bool DirtyListBase::set_waiters(DirtyObject& object) {
+// And the bit `if_claimed`, if it is claimed. False: the object has left its batch.
+bool DirtyListBase::set_waiters(DirtyObject& object, std::uint32_t if_claimed) {
   std::uint32_t word = object.state().word();
   while (DirtyState(word).in_batch()) {
-    if (DirtyState(word).has_waiters()) return true;
-    if (object.state_.compare_exchange(word, word | DirtyState::kWaiters, std::memory_order_seq_cst)) {
-      return true;
-    }
+    const bool claimed = DirtyState(word).phase() == DirtyPhase::kClaimed;
+    const std::uint32_t next = word | DirtyState::kWaiters | (claimed ? if_claimed : 0);
+    if (next == word) return true;
+    if (object.state_.compare_exchange(word, next, std::memory_order_seq_cst)) return true;
   }
   return false;
 }
 
-DirtyList::TakeOut DirtyListBase::cancel(DirtyObject& object, std::span<Batch* const> batches) {
+DirtyList::TakeOut DirtyListBase::cancel(DirtyObject& object) {
   for (;;) {
     const DirtyState state = object.state();
     switch (state.phase()) {
       case DirtyPhase::kClean:
         return TakeOut::kClean;
       case DirtyPhase::kListed: {
-        ListShard& home = shard(state.shard());
-        ShardHold hold(home);
-        const DirtyState now = object.state();
-        if (now.phase() != DirtyPhase::kListed || now.shard() != state.shard()) continue;
-        home.touch();
-        unlink_locked(home, object);
-        ++home.removals;
-        home.count.store(home.count.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-        change_to_clean(object);
-        return TakeOut::kTaken;
+        const bool taken = take_listed(object, state, [&](ListShard& home) {
+          home.lock.assert_held();
+          home.count.store(home.count.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+          change_to_clean(object);
+        });
+        if (taken) return TakeOut::kTaken;
+        continue;
       }
       case DirtyPhase::kRetry:
         if (ladder_.cancel(object)) return TakeOut::kTaken;
         continue;
       case DirtyPhase::kClaimed:
-      case DirtyPhase::kWriting: {
-        bool taken = state.phase() == DirtyPhase::kClaimed && take_from_slot(object, batches);
-        if (!taken) {
-          if (!set_waiters(object)) continue;
-          // Again: publish() stores the place and then looks at the waiters bit, this is the other order, so
-          // one of the two sees the other and nobody sleeps beside a slot that he could have taken.
-          taken = take_from_slot(object, batches);
-        }
-        if (!taken) return TakeOut::kInBatch;
-        return change_to_clean(object).has_waiters() ? TakeOut::kTakenWakeOthers : TakeOut::kTaken;
-      }
+      case DirtyPhase::kWriting:
+        if (set_waiters(object, DirtyState::kCancelled)) return TakeOut::kInBatch;
+        continue;
     }
   }
 }
@@ -155,23 +152,20 @@ DirtyList::TakeOut DirtyListBase::claim_one(DirtyObject& object) {
     switch (state.phase()) {
       case DirtyPhase::kClean:
         return TakeOut::kClean;
-      case DirtyPhase::kListed: {
-        ListShard& home = shard(state.shard());
-        ShardHold hold(home);
-        const DirtyState now = object.state();
-        if (now.phase() != DirtyPhase::kListed || now.shard() != state.shard()) continue;
-        home.touch();
-        unlink_locked(home, object);
-        ++home.removals;
-        claim_locked(home, object);
-        return TakeOut::kTaken;
-      }
+      case DirtyPhase::kListed:
+        if (take_listed(object, state, [&](ListShard& home) {
+              home.lock.assert_held();
+              claim_locked(home, object);
+            })) {
+          return TakeOut::kTaken;
+        }
+        continue;
       case DirtyPhase::kRetry:
         if (ladder_.claim_one(object)) return TakeOut::kTaken;
         continue;
       case DirtyPhase::kClaimed:
       case DirtyPhase::kWriting:
-        if (set_waiters(object)) return TakeOut::kInBatch;
+        if (set_waiters(object, 0)) return TakeOut::kInBatch;
         continue;
     }
   }
@@ -184,31 +178,7 @@ void DirtyListBase::claim_locked(ListShard& home, DirtyObject& object) {
   home.count.store(home.count.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 
-bool DirtyListBase::publish(Batch& batch) {
-  MutexLock hold(batch.lock_);  // no slot can be taken before all are announced
-  TW_ASSERT(!batch.published_, "a batch is published twice");
-  batch.published_ = true;
-  bool waiters = false;
-  for (std::size_t i = 0; i < batch.slots_.size(); ++i) {
-    DirtyObject* object = batch.slots_[i].object;
-    if (object == nullptr) continue;
-    object->place_.store((std::uint32_t{batch.id_} << 16) | static_cast<std::uint32_t>(i),
-                         std::memory_order_seq_cst);
-    if (object->state().has_waiters()) {
-      object->state_.fetch_and(~DirtyState::kWaiters, std::memory_order_seq_cst);
-      waiters = true;
-    }
-  }
-  return waiters;
-}
-
-void DirtyListBase::withdraw(Batch& batch) {
-  MutexLock hold(batch.lock_);
-  TW_ASSERT(batch.published_, "a batch is withdrawn that was not published");
-  batch.published_ = false;
-}
-
-void DirtyListBase::begin_write(WriteSlot& slot) {
+bool DirtyListBase::begin_write(WriteSlot& slot) {
   DirtyObject& object = *slot.object;
   slot.stamp = object.node.stamp;  // before the bits go: then markers may write a new one
   slot.outcome = WriteOutcome::kPending;
@@ -216,12 +186,16 @@ void DirtyListBase::begin_write(WriteSlot& slot) {
   for (;;) {
     const DirtyState state{word};
     TW_ASSERT(state.phase() == DirtyPhase::kClaimed, "a write begins on an object that is not claimed");
+    if (state.cancelled()) {
+      change_to_clean(object);  // and with the bits goes whatever is marked meanwhile, as in any cancel
+      return false;
+    }
     const std::uint32_t next =
         DirtyState(DirtyPhase::kWriting, 0, state.shard()).word() | (word & DirtyState::kWaiters);
     // The flusher's half of the re-dirty pair (dirty_object.h): the tags are read after this.
     if (object.state_.compare_exchange(word, next, std::memory_order_seq_cst)) {
       slot.classes = state.classes();
-      return;
+      return true;
     }
   }
 }

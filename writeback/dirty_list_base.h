@@ -82,11 +82,9 @@ struct WriteEnd {
 
 class DirtyListBase : public DirtyList, protected ShardPicker {
  public:
-  TakeOut cancel(DirtyObject& object, std::span<Batch* const> batches) final;
+  TakeOut cancel(DirtyObject& object) final;
   TakeOut claim_one(DirtyObject& object) final;
-  bool publish(Batch& batch) final;
-  void withdraw(Batch& batch) final;
-  void begin_write(WriteSlot& slot) final;
+  bool begin_write(WriteSlot& slot) final;
   bool unclaim(DirtyObject& object, Instant now) final;
   EndWrite end_write(const WriteSlot& slot, WorkKind kind, Instant now) final;
 
@@ -163,8 +161,9 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
  private:
   bool list_clean(DirtyObject& object, std::uint32_t classes, Instant now);
   ListShard& lock_for_listing(const DirtyObject& object);
-  static bool take_from_slot(DirtyObject& object, std::span<Batch* const> batches);
-  static bool set_waiters(DirtyObject& object);
+  template <class Then>
+  bool take_listed(DirtyObject& object, DirtyState seen, Then then);
+  static bool set_waiters(DirtyObject& object, std::uint32_t if_claimed);
   bool relist(DirtyObject& object, Filing why, DirtyPhase from, std::uint32_t classes, const WriteEnd* end,
               Instant now);
 

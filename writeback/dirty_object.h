@@ -4,7 +4,7 @@
 //            transition is one compare-and-exchange of it, checked against the table below.
 // Locks:     node belongs to the lock of the shard that the state names (DirtyList): an object is linked
 //            or unlinked only under it. Two transitions need no lock: writing -> clean when nothing was
-//            dirtied meanwhile, and claimed -> clean by cancel(), which wins the batch slot instead.
+//            dirtied meanwhile, and claimed -> clean, by the flusher that finds it cancelled.
 // Units:     stamp (dirtied_when) in nanoseconds of the engine's clock.
 // Invariant: (1) phase kClean <=> on no list, in no batch; its word is then 0; (2) the stamp is written only
 //            when the object goes from having no dirty class to having one (designs that clobber it say
@@ -17,7 +17,7 @@
 //     |                    |  +----- redirtied, partial, skipped --------------------+ | |
 //     |<-cancel, listed----+     retry(ladder) <------ failed -------------------------+ |
 //     |<-cancel, retry------------+  +--claim, claim_one--> claimed                      |
-//     |<-cancel, claimed (wins the slot)-----------------+                               |
+//     |<-begin_write of what cancel() asked for----------+                               |
 //     +<-------------------------------------------------------------- written ----------+
 //
 // Re-dirty without a lock. Writer: publish the data's tag with a seq_cst RMW, then load the state
@@ -48,7 +48,7 @@ enum class DirtyPhase : std::uint32_t {
   kClean = 0,
   kListed,   // on a list of its shard (bucket, ring, ready queue, dirty/io/more-io)
   kRetry,    // on the retry ladder; shard = kRetryShard
-  kClaimed,  // a flusher has it; while its batch is published, cancel() can take it out of its slot
+  kClaimed,  // a flusher has it; cancel() asks for it, and begin_write() lets it go
   kWriting,  // handed to the target; class bits set now mean dirtied again
 };
 inline constexpr std::uint32_t kDirtyPhases = 5;
@@ -59,7 +59,7 @@ inline constexpr bool kDirtyTransitions[kDirtyPhases][kDirtyPhases] = {
     {false, true, false, false, false},  // clean: mark_dirty
     {true, false, false, true, false},   // listed: cancel; claim, claim_one
     {true, false, false, true, false},   // retry: cancel; claim, claim_one
-    {true, true, false, false, true},    // claimed: cancel; unclaim; begin_write
+    {true, true, false, false, true},    // claimed: begin_write of what is cancelled; unclaim; begin_write
     {true, true, true, false, false},    // writing: end_write
 };
 constexpr bool dirty_transition_allowed(DirtyPhase from, DirtyPhase to) {
@@ -67,7 +67,7 @@ constexpr bool dirty_transition_allowed(DirtyPhase from, DirtyPhase to) {
 }
 const char* name_of(DirtyPhase phase);
 
-// The state word, decoded: classes:3 | phase:3 | waiters:1 | design's own:1 | (spare:8) | shard:8
+// The state word, decoded: classes:3 | phase:3 | waiters:1 | by phase:1 | (spare:8) | shard:8
 class DirtyState {
  public:
   constexpr DirtyState() = default;
@@ -81,6 +81,7 @@ class DirtyState {
   constexpr std::uint32_t shard() const { return (word_ >> kShardShift) & 0xFFU; }
   constexpr bool has_waiters() const { return (word_ & kWaiters) != 0; }
   constexpr bool has_mark() const { return (word_ & kDesignMark) != 0; }
+  constexpr bool cancelled() const { return phase() == DirtyPhase::kClaimed && (word_ & kCancelled) != 0; }
   constexpr bool clean() const { return phase() == DirtyPhase::kClean; }
   // In a batch: a flusher has it and whoever wants it waits.
   constexpr bool in_batch() const {
@@ -89,7 +90,9 @@ class DirtyState {
 
   static constexpr std::uint32_t kPhaseShift = 3;
   static constexpr std::uint32_t kWaiters = 1U << 6;     // somebody sleeps until it leaves its batch
-  static constexpr std::uint32_t kDesignMark = 1U << 7;  // tagged-list's tag; only while listed
+  // One bit by phase; no transition carries it on.
+  static constexpr std::uint32_t kDesignMark = 1U << 7;  // listed: tagged-list's tag
+  static constexpr std::uint32_t kCancelled = 1U << 7;   // claimed: cancel() waits for it; goes with kWaiters
   static constexpr std::uint32_t kShardShift = 16;
 
  private:
@@ -124,12 +127,8 @@ class DirtyObject {
 
   // For DirtyList and the engine alone.
   WheelNode node;
-  // seq_cst throughout: pairs with the data's tags (re-dirty, above) and with place_ (publish, cancel).
+  // seq_cst throughout: pairs with the data's tags (re-dirty, above).
   Atomic<std::uint32_t> state_{0};
-  // While its batch is published: batch << 16 | slot, so that cancel() finds it in O(1). publish() stores it
-  // and then looks for waiters; cancel() sets the waiters bit and then looks here (seq_cst: one of them
-  // sees the other). A stale one is harmless: the slot it names doesn't hold this object.
-  Atomic<std::uint32_t> place_{0};
   std::uint16_t context_ = kNoContext;
   std::uint8_t retry_step = 0;  // failures since the last success, capped; the retry ladder's lock
   std::uint8_t hash_ = 0;

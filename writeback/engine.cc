@@ -39,7 +39,7 @@ Result<std::unique_ptr<WritebackEngine>> WritebackEngine::make(const EngineOptio
       options.batches_in_flight == 0) {
     return TW_FAIL(kInvalidArgument);
   }
-  // A batch's id and an object's place in it have 16 bits each.
+  // A batch's id has 16 bits.
   if (options.batch_objects > 0xFFFF || std::uint64_t{options.flushers} * options.batches_in_flight >
                                             0xFFFF - WritebackContext::kFsyncBatches) {
     return TW_FAIL(kInvalidArgument);
@@ -285,13 +285,9 @@ bool WritebackEngine::cancel(DirtyObject& object) {
   WritebackContext& context = *contexts_[object.context()].load(std::memory_order_acquire);
   bool was_dirty = false;
   for (;;) {
-    switch (context.list().cancel(object, context.batch_table())) {
+    switch (context.list().cancel(object)) {
       case DirtyList::TakeOut::kClean:
         return was_dirty;
-      case DirtyList::TakeOut::kTakenWakeOthers:
-        context.wake(&object);
-        object_cancelled(context);
-        return true;
       case DirtyList::TakeOut::kTaken:
         object_cancelled(context);
         return true;

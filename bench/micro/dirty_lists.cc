@@ -33,7 +33,7 @@ struct Objects {
 };
 
 void take_out_all(DirtyList& list, Objects& objects) {
-  for (std::size_t i = 0; i < objects.count; ++i) list.cancel(objects.all[i], {});
+  for (std::size_t i = 0; i < objects.count; ++i) list.cancel(objects.all[i]);
   TW_ASSERT(list.listed() == 0, "the benchmark lost objects");
 }
 
@@ -51,7 +51,7 @@ void first_dirty_and_clean(benchmark::State& state, const std::string& design) {
   for (auto _ : state) {
     DirtyObject& object = objects.scattered(next);
     next = next + 1 == objects.count ? 0 : next + 1;
-    list->cancel(object, {});
+    list->cancel(object);
     list->mark_dirty(object, kDirtyData, now);
     now = now + step;
   }
@@ -101,7 +101,7 @@ void redirty(benchmark::State& state, const std::string& design) {
     benchmark::DoNotOptimize(each);
     benchmark::DoNotOptimize(list->mark_dirty(*each, kDirtyData, now));
   }
-  list->cancel(object, {});
+  list->cancel(object);
 }
 
 // n objects expire together and are claimed 1,024 at a time, written and cleaned.
@@ -130,7 +130,7 @@ void expire_all(benchmark::State& state, const std::string& design) {
         for (std::size_t i = 0; i < n; ++i) {
           WriteSlot slot;
           slot.object = claimed[i];
-          list->begin_write(slot);
+          TW_ASSERT(list->begin_write(slot), "nobody cancels here");
           slot.outcome = WriteOutcome::kWritten;
           list->end_write(slot, request.kind, now);
         }

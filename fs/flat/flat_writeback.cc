@@ -47,7 +47,9 @@ void FlatStore::gather(BatchInFlight& io, Batch& batch) {
     }
     part.pages = io.pages.pages.size() - part.first_page;
     part.more = io.pages.more;
-    if (part.more) slot.outcome = WriteOutcome::kPartial;
+    if (!part.more) continue;
+    slot.outcome = WriteOutcome::kPartial;
+    slot.written_bytes = part.pages * kPageBytes;
   }
 }
 

@@ -60,7 +60,7 @@ TEST_P(DirtyListLife, MarkingAgainAddsClassesAndKeepsTheStamp) {
   ASSERT_EQ(work->claim(std::span(&claimed, 1)), 1U);
   WriteSlot slot;
   slot.object = claimed;
-  rig.list->begin_write(slot);
+  ASSERT_TRUE(rig.list->begin_write(slot));
   EXPECT_EQ(slot.classes, kDirtyAll);
   EXPECT_EQ(slot.stamp, first);
   rig.end(slot, WriteOutcome::kWritten);
@@ -186,42 +186,55 @@ TEST_P(DirtyListLife, CancelFreesInEveryPhase) {
     rig.list->unclaim(*claimed, rig.now);
     EXPECT_EQ(rig.cancel(*claimed), TakeOut::kTaken);
   }
-  // claimed: not published, published, withdrawn
+  // claimed: it leaves where its write would begin
   object = make();
   auto work = rig.select(WorkKind::kBackground);
-  Batch batch;
-  rig.batches = {&batch};
   DirtyObject* claimed = nullptr;
   ASSERT_EQ(work->claim(std::span(&claimed, 1)), 1U);
-  batch.slots_.resize(2);
-  batch.slots_[1].object = claimed;
   EXPECT_EQ(rig.cancel(*object), TakeOut::kInBatch);
   EXPECT_TRUE(object->state().has_waiters());
-  EXPECT_TRUE(rig.list->publish(batch)) << "somebody waits";
-  EXPECT_FALSE(object->state().has_waiters());
-  EXPECT_EQ(rig.cancel(*object), TakeOut::kTaken);
+  rig.list->mark_dirty(*object, kDirtyMetadata, rig.now);  // goes with the rest
+  WriteSlot slot;
+  slot.object = claimed;
+  EXPECT_FALSE(rig.list->begin_write(slot));
+  EXPECT_EQ(object->state().word(), 0U);
+  EXPECT_EQ(rig.cancel(*object), TakeOut::kClean);
   object.reset();
-  rig.list->withdraw(batch);
-  EXPECT_EQ(batch.slots_[1].object, nullptr);
-  batch.slots_.clear();
-
+  EXPECT_EQ(rig.list->listed(), 0U);
+  // claimed, and given back unwritten
   object = make();
   ASSERT_EQ(work->claim(std::span(&claimed, 1)), 1U);
-  batch.slots_.resize(1);
-  batch.slots_[0].object = claimed;
-  EXPECT_FALSE(rig.list->publish(batch));
-  rig.list->withdraw(batch);
   EXPECT_EQ(rig.cancel(*object), TakeOut::kInBatch);
+  EXPECT_TRUE(rig.list->unclaim(*claimed, rig.now));
+  rig.list->check_invariants();
+  EXPECT_EQ(rig.cancel(*object), TakeOut::kTaken);
   // writing
-  rig.list->begin_write(batch.slots_[0]);
-  EXPECT_TRUE(object->state().has_waiters()) << "who waited at claimed still waits";
+  object = make();
+  ASSERT_EQ(work->claim(std::span(&claimed, 1)), 1U);
+  slot.object = claimed;
+  ASSERT_TRUE(rig.list->begin_write(slot));
   EXPECT_EQ(rig.cancel(*object), TakeOut::kInBatch);
   EXPECT_EQ(rig.list->claim_one(*object), TakeOut::kInBatch);
-  const auto ended = rig.end(batch.slots_[0], WriteOutcome::kWritten);
+  const auto ended = rig.end(slot, WriteOutcome::kWritten);
   EXPECT_TRUE(ended.waiters);
   EXPECT_EQ(rig.cancel(*object), TakeOut::kClean);
   object.reset();
   rig.list->check_invariants();
+}
+
+// Who wants it written doesn't take it out of its batch.
+TEST_P(DirtyListLife, FsyncOfAClaimedObjectLetsItsWriteBegin) {
+  ListRig rig(GetParam(), 1);
+  rig.mark(0);
+  auto work = rig.select(WorkKind::kBackground);
+  DirtyObject* claimed = nullptr;
+  ASSERT_EQ(work->claim(std::span(&claimed, 1)), 1U);
+  EXPECT_EQ(rig.list->claim_one(rig[0]), TakeOut::kInBatch);
+  WriteSlot slot;
+  slot.object = claimed;
+  ASSERT_TRUE(rig.list->begin_write(slot));
+  EXPECT_TRUE(rig[0].state().has_waiters()) << "who waited at claimed still waits";
+  EXPECT_TRUE(rig.end(slot, WriteOutcome::kWritten).waiters);
 }
 
 TEST_P(DirtyListLife, WaitersAreReportedByEveryWayOutOfABatch) {
@@ -243,23 +256,6 @@ TEST_P(DirtyListLife, WaitersAreReportedByEveryWayOutOfABatch) {
   ASSERT_EQ(work->claim(std::span(&claimed, 1)), 1U);
   EXPECT_EQ(rig.cancel(rig[0]), TakeOut::kInBatch);
   EXPECT_TRUE(rig.list->unclaim(rig[0], rig.now));
-  EXPECT_FALSE(rig.list->publish(*std::make_unique<Batch>()));
-}
-
-TEST_P(DirtyListLife, CancelOfAPublishedObjectTellsOfOthersWhoWait) {
-  ListRig rig(GetParam(), 1);
-  Batch batch;
-  rig.batches = {&batch};
-  rig.mark(0);
-  auto work = rig.select(WorkKind::kBackground);
-  DirtyObject* claimed = nullptr;
-  ASSERT_EQ(work->claim(std::span(&claimed, 1)), 1U);
-  batch.slots_.resize(1);
-  batch.slots_[0].object = claimed;
-  rig.list->publish(batch);
-  EXPECT_EQ(rig.list->claim_one(rig[0]), TakeOut::kInBatch) << "an fsync waits for it";
-  EXPECT_EQ(rig.cancel(rig[0]), TakeOut::kTakenWakeOthers);
-  rig.list->withdraw(batch);
 }
 
 TEST_P(DirtyListLife, FsyncTakesOneObjectFromWhereverItIs) {
@@ -269,10 +265,10 @@ TEST_P(DirtyListLife, FsyncTakesOneObjectFromWhereverItIs) {
   rig.list->check_invariants();
   WriteSlot slot;
   slot.object = &rig[1];
-  rig.list->begin_write(slot);
+  ASSERT_TRUE(rig.list->begin_write(slot));
   rig.end(slot, WriteOutcome::kFailed, WorkKind::kFsync);
   EXPECT_EQ(rig.list->claim_one(rig[1]), TakeOut::kTaken) << "from the ladder, or where the design files it";
-  rig.list->begin_write(slot);
+  ASSERT_TRUE(rig.list->begin_write(slot));
   EXPECT_TRUE(rig.end(slot, WriteOutcome::kWritten, WorkKind::kFsync).clean);
   EXPECT_EQ(rig.list->claim_one(rig[1]), TakeOut::kClean);
   EXPECT_EQ(rig.list->listed(), 2U);
@@ -291,13 +287,7 @@ TEST_P(DirtyListLife, AnyListedSeesWhatASelectionWould) {
 // is and of what each sync must still write.
 class RandomLife {
  public:
-  RandomLife(const std::string& design, std::uint64_t seed) : rig_(design, kObjects), rng_(seed) {
-    for (auto& batch : batch_store_) {
-      batch = std::make_unique<Batch>();
-      batch->id_ = static_cast<std::uint16_t>(rig_.batches.size());
-      rig_.batches.push_back(batch.get());
-    }
-  }
+  RandomLife(const std::string& design, std::uint64_t seed) : rig_(design, kObjects), rng_(seed) {}
   void run(int steps) {
     for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) {
       step();
@@ -312,7 +302,7 @@ class RandomLife {
     DirtyPhase phase = DirtyPhase::kClean;
     std::uint32_t classes = 0;
     Instant redirtied;      // first mark since begin_write
-    int batch = -1;         // published in this one
+    bool cancelled = false; // while claimed
   };
   struct Work {
     WorkKind kind;
@@ -326,7 +316,7 @@ class RandomLife {
     if (rng_.chance(40)) rig_.pass(seconds(40));
     const std::size_t i = rng_.below(kObjects);
     Model& model = models_[i];
-    switch (rng_.below(12)) {
+    switch (rng_.below(11)) {
       case 0:
       case 1:
       case 2:
@@ -353,12 +343,9 @@ class RandomLife {
         if (!works_.empty()) claim(works_[pick(works_.size())]);
         break;
       case 9:
-        publish_or_withdraw();
-        break;
-      case 10:
         if (!claimed_.empty()) begin_or_unclaim();
         break;
-      case 11:
+      case 10:
         if (!writing_.empty()) end_one();
         break;
     }
@@ -399,35 +386,8 @@ class RandomLife {
       claimed_.push_back(i);
       no_longer_due(i);
     }
-    if (n == 0 && work.kind == WorkKind::kSync && claimed_.empty() && writing_.empty() &&
-        published_.empty()) {
+    if (n == 0 && work.kind == WorkKind::kSync && claimed_.empty() && writing_.empty()) {
       EXPECT_TRUE(work.must.empty()) << "a sync has ended and missed something";
-    }
-  }
-  void publish_or_withdraw() {
-    const int b = static_cast<int>(rng_.below(batch_store_.size()));
-    Batch& batch = *batch_store_[static_cast<std::size_t>(b)];
-    if (!batch.slots_.empty()) {
-      rig_.list->withdraw(batch);
-      for (WriteSlot& slot : batch.slots_) {
-        if (slot.object == nullptr) continue;
-        const std::size_t i = rig_.index_of(slot.object);
-        EXPECT_EQ(models_[i].batch, b);
-        models_[i].batch = -1;
-        published_.erase(i);
-        claimed_.push_back(i);
-      }
-      batch.slots_.clear();
-    } else if (!claimed_.empty()) {
-      const std::size_t n = 1 + rng_.below(claimed_.size());
-      for (std::size_t k = 0; k < n; ++k) {
-        const std::size_t i = claimed_.back();
-        claimed_.pop_back();
-        batch.slots_.emplace_back().object = &rig_[i];
-        models_[i].batch = b;
-        published_.insert(i);
-      }
-      rig_.list->publish(batch);
     }
   }
   void begin_or_unclaim() {
@@ -438,12 +398,18 @@ class RandomLife {
     if (rng_.chance(3)) {
       rig_.list->unclaim(rig_[i], rig_.now);
       model.phase = DirtyPhase::kListed;
+      model.cancelled = false;
       due_again(i, stamps_[i]);
       return;
     }
     WriteSlot slot;
     slot.object = &rig_[i];
-    rig_.list->begin_write(slot);
+    const bool begun = rig_.list->begin_write(slot);
+    EXPECT_EQ(begun, !model.cancelled);
+    if (!begun) {
+      gone(i);
+      return;
+    }
     EXPECT_EQ(slot.classes, model.classes);
     model.phase = DirtyPhase::kWriting;
     model.classes = 0;
@@ -482,15 +448,17 @@ class RandomLife {
       EXPECT_EQ(took, TakeOut::kClean);
       return;
     }
-    const bool can =
-        model.batch >= 0 || model.phase == DirtyPhase::kListed || model.phase == DirtyPhase::kRetry;
-    if (!can) {
+    if (model.phase == DirtyPhase::kClaimed || model.phase == DirtyPhase::kWriting) {
       EXPECT_EQ(took, TakeOut::kInBatch);
+      model.cancelled = model.phase == DirtyPhase::kClaimed;
       return;
     }
-    EXPECT_TRUE(took == TakeOut::kTaken || took == TakeOut::kTakenWakeOthers);
-    published_.erase(i);
-    model = Model{};
+    EXPECT_EQ(took, TakeOut::kTaken);
+    gone(i);
+  }
+  void gone(std::size_t i) {
+    EXPECT_EQ(rig_[i].state().word(), 0U);
+    models_[i] = Model{};
     no_longer_due(i);
     rig_.objects[i] = std::make_unique<DirtyObject>();  // the old memory goes at once
   }
@@ -506,14 +474,6 @@ class RandomLife {
     rig_.list->check_invariants();
   }
   void finish() {
-    for (auto& batch : batch_store_) {
-      if (batch->slots_.empty()) continue;
-      rig_.list->withdraw(*batch);
-      for (WriteSlot& slot : batch->slots_) {
-        if (slot.object != nullptr) claimed_.push_back(rig_.index_of(slot.object));
-      }
-      batch->slots_.clear();
-    }
     for (const std::size_t i : claimed_) rig_.list->unclaim(rig_[i], rig_.now);
     for (WriteSlot& slot : writing_) rig_.end(slot, WriteOutcome::kSkipped);
     works_.clear();
@@ -528,12 +488,10 @@ class RandomLife {
 
   ListRig rig_;
   Rng rng_;
-  std::array<std::unique_ptr<Batch>, 3> batch_store_;
   std::array<Model, kObjects> models_;
   std::array<Instant, kObjects> stamps_{};
   std::vector<Work> works_;
   std::vector<std::size_t> claimed_;
-  std::set<std::size_t> published_;
   std::vector<WriteSlot> writing_;
 };
 

@@ -34,11 +34,6 @@ class Scene {
     options.shards = design == "timer-wheel" ? shards : 0;
     options.flushers = 2;
     list_ = find_dirty_list_design(design)->make(options);
-    for (auto& batch : batch_store_) {
-      batch = std::make_unique<Batch>();
-      batch->id_ = static_cast<std::uint16_t>(batches_.size());
-      batches_.push_back(batch.get());
-    }
     for (auto& page : shared_) page.object.set_hash(static_cast<std::uint8_t>(1 + (&page - shared_.data())));
   }
 
@@ -48,8 +43,8 @@ class Scene {
       threads.emplace_back("owner",
                            [this, i, rounds, seed] { own(rounds, seed * 100 + static_cast<unsigned>(i)); });
     }
-    for (std::size_t i = 0; i < batch_store_.size(); ++i) {
-      threads.emplace_back("flusher", [this, i, rounds, seed] { flush(i, rounds, seed * 100 + 50 + i); });
+    for (std::size_t i = 0; i < kFlushers; ++i) {
+      threads.emplace_back("flusher", [this, i, rounds, seed] { flush(rounds, seed * 100 + 50 + i); });
     }
     threads.emplace_back("syncer", [this, rounds] { sync(rounds); });
     for (Thread& thread : threads) thread.join();
@@ -57,7 +52,7 @@ class Scene {
       SCENE_CHECK(page.object.state().clean() || page.object.state().classes() != 0);
       SCENE_CHECK(!page.object.state().clean() || page.written.load(std::memory_order_seq_cst) ==
                                                       page.dirtied.load(std::memory_order_seq_cst));
-      while (cancel(page.object) == TakeOut::kInBatch) {
+      while (list_->cancel(page.object) == TakeOut::kInBatch) {
       }
     }
     SCENE_CHECK(list_->listed() == 0);
@@ -65,6 +60,8 @@ class Scene {
   }
 
  private:
+  static constexpr std::size_t kFlushers = 2;
+
   Instant tick() { return Instant{clock_ns_.fetch_add(100'000'000, std::memory_order_relaxed)}; }
   void dirty(Page& page) {
     page.dirtied.fetch_add(1, std::memory_order_seq_cst);
@@ -73,11 +70,6 @@ class Scene {
   void wake() {
     MutexLock hold(lock_);
     changed_.notify_all();
-  }
-  TakeOut cancel(DirtyObject& object) {
-    const TakeOut took = list_->cancel(object, batches_);
-    if (took == TakeOut::kTakenWakeOthers) wake();
-    return took;
   }
   void wait_for(DirtyObject& object) {
     MutexLock hold(lock_);
@@ -94,7 +86,7 @@ class Scene {
       dirty(shared_[rng.below(shared_.size())]);
       if (rng.chance(3)) fsync(*mine);
       if (rng.chance(2)) dirty(*mine);
-      while (cancel(mine->object) == TakeOut::kInBatch) wait_for(mine->object);
+      while (list_->cancel(mine->object) == TakeOut::kInBatch) wait_for(mine->object);
       mine.reset();
     }
   }
@@ -119,7 +111,7 @@ class Scene {
 
   void write(WriteSlot& slot, WriteOutcome outcome, WorkKind kind) {
     Page& page = *reinterpret_cast<Page*>(slot.object);
-    list_->begin_write(slot);
+    if (!list_->begin_write(slot)) return wake();  // its owner has it, and its memory
     const std::uint32_t version = page.dirtied.load(std::memory_order_seq_cst);
     yield_thread();
     if (outcome == WriteOutcome::kWritten) page.written.store(version, std::memory_order_seq_cst);
@@ -129,12 +121,11 @@ class Scene {
     if (list_->end_write(slot, kind, tick()).waiters) wake();
   }
 
-  void flush(std::size_t flusher, int rounds, std::uint64_t seed) {
+  void flush(int rounds, std::uint64_t seed) {
     constexpr std::array kKinds = {WorkKind::kBackground, WorkKind::kPeriodic, WorkKind::kReclaim};
     constexpr std::array kOutcomes = {WriteOutcome::kWritten, WriteOutcome::kWritten, WriteOutcome::kPartial,
                                       WriteOutcome::kSkipped, WriteOutcome::kFailed};
     Rng rng(seed);
-    Batch& batch = *batch_store_[flusher];
     for (int round = 0; round < rounds; ++round) {
       SelectionRequest request;
       request.kind = kKinds[rng.below(kKinds.size())];
@@ -145,21 +136,16 @@ class Scene {
       begin_batch();
       std::array<DirtyObject*, 3> out{};
       const std::size_t n = selection->claim(out);
-      for (std::size_t i = 0; i < n; ++i) batch.slots_.emplace_back().object = out[i];
-      if (rng.chance(2)) {
-        if (list_->publish(batch)) wake();
-        yield_thread();
-        list_->withdraw(batch);
-      }
-      for (WriteSlot& slot : batch.slots_) {
-        if (slot.object == nullptr) continue;
+      if (rng.chance(2)) yield_thread();
+      for (DirtyObject* object : std::span(out).first(n)) {
+        WriteSlot slot;
+        slot.object = object;
         if (rng.chance(4)) {
           if (list_->unclaim(*slot.object, tick())) wake();
         } else {
           write(slot, kOutcomes[rng.below(kOutcomes.size())], request.kind);
         }
       }
-      batch.slots_.clear();
       end_batch();
     }
   }
@@ -212,8 +198,6 @@ class Scene {
   }
 
   std::unique_ptr<DirtyList> list_;
-  std::array<std::unique_ptr<Batch>, 2> batch_store_;
-  std::vector<Batch*> batches_;
   std::array<Page, 4> shared_;
   Atomic<std::int64_t> clock_ns_{1'000'000'000'000};
   Mutex lock_;
@@ -273,7 +257,7 @@ void redirty_pair(bool (*covered)(const DirtyObject&)) {
     auto selection = list->select(request);
     WriteSlot slot;
     SCENE_CHECK(selection->claim(std::span(&slot.object, 1)) == 1);
-    list->begin_write(slot);
+    SCENE_CHECK(list->begin_write(slot));
     page.written.store(page.dirtied.load(std::memory_order_seq_cst), std::memory_order_seq_cst);
     slot.outcome = WriteOutcome::kWritten;
     list->end_write(slot, WorkKind::kBackground, now);
@@ -282,7 +266,7 @@ void redirty_pair(bool (*covered)(const DirtyObject&)) {
   const bool written =
       page.written.load(std::memory_order_seq_cst) == page.dirtied.load(std::memory_order_seq_cst);
   const bool marked = !page.object.state().clean();
-  list->cancel(page.object, {});
+  list->cancel(page.object);
   if (!written && !marked) sim::fail("dirt is lost: a page is dirty and its object clean");
 }
 
@@ -307,15 +291,13 @@ TEST(RedirtyPairSim, LosesDirtWithARelaxedLoad) {
   EXPECT_FALSE(strong.failed) << strong.message;
 }
 
-// ---- cancel against publish, withdraw and the end of a write, with the memory gone at once ----
+// ---- cancel against the begin and the end of a write, with the memory gone at once ----
 
-SIM_TEST_WITH(CancelRaceSim, TakesTheSlotOrWaitsForTheWrite, (sim::Options{.schedules = 1000, .cpus = 2})) {
+SIM_TEST_WITH(CancelRaceSim, LeavesBeforeTheWriteOrWaitsForIt, (sim::Options{.schedules = 1000, .cpus = 2})) {
   auto list = find_dirty_list_design("timer-wheel")->make(DirtyListOptions{.shards = 1});
   auto page = std::make_unique<Page>();
   const Instant now{1'000'000'000'000};
   list->mark_dirty(page->object, kDirtyData, now);
-  Batch batch;
-  Batch* const table[] = {&batch};
   Mutex lock(scene_lock_class);
   CondVar changed;
   const auto wake = [&] {
@@ -323,7 +305,7 @@ SIM_TEST_WITH(CancelRaceSim, TakesTheSlotOrWaitsForTheWrite, (sim::Options{.sche
     changed.notify_all();
   };
   Thread owner("owner", [&] {
-    while (list->cancel(page->object, table) == TakeOut::kInBatch) {
+    while (list->cancel(page->object) == TakeOut::kInBatch) {
       MutexLock hold(lock);
       while (page->object.state().has_waiters()) changed.wait(lock);
     }
@@ -335,12 +317,11 @@ SIM_TEST_WITH(CancelRaceSim, TakesTheSlotOrWaitsForTheWrite, (sim::Options{.sche
   auto selection = list->select(request);
   DirtyObject* claimed = nullptr;
   if (selection->claim(std::span(&claimed, 1)) == 1) {
-    batch.slots_.emplace_back().object = claimed;
-    if (list->publish(batch)) wake();
-    list->withdraw(batch);
-    WriteSlot& slot = batch.slots_[0];
-    if (slot.object != nullptr) {
-      list->begin_write(slot);
+    WriteSlot slot;
+    slot.object = claimed;
+    if (!list->begin_write(slot)) {
+      wake();
+    } else {
       slot.outcome = WriteOutcome::kWritten;
       if (list->end_write(slot, WorkKind::kBackground, now).waiters) wake();
     }
@@ -349,36 +330,36 @@ SIM_TEST_WITH(CancelRaceSim, TakesTheSlotOrWaitsForTheWrite, (sim::Options{.sche
   SIM_CHECK(list->listed() == 0);
 }
 
-// A batch that waits long must not keep a canceller that came before it was published.
-SIM_TEST_WITH(CancelRaceSim, IsWokenByPublishing, (sim::Options{.schedules = 1000, .cpus = 2})) {
+// Once cancel() has said that it waits for a claimed object, no write of it begins.
+SIM_TEST_WITH(CancelRaceSim, NothingIsWrittenOnceItWaits, (sim::Options{.schedules = 500, .cpus = 2})) {
   auto list = find_dirty_list_design("single-list")->make({});
   Page page;
   const Instant now{1'000'000'000'000};
   list->mark_dirty(page.object, kDirtyData, now);
-  Batch batch;
-  Batch* const table[] = {&batch};
-  Mutex lock(scene_lock_class);
-  CondVar changed;
   SelectionRequest request;
   request.now = now;
   request.dirtied_before = Instant::max();
   auto selection = list->select(request);
   DirtyObject* claimed = nullptr;
   SIM_CHECK(selection->claim(std::span(&claimed, 1)) == 1);
-  batch.slots_.emplace_back().object = claimed;
+  Atomic<bool> waits{false};
   Thread owner("owner", [&] {
-    while (list->cancel(page.object, table) == TakeOut::kInBatch) {
-      MutexLock hold(lock);
-      while (page.object.state().has_waiters()) changed.wait(lock);
-    }
+    const TakeOut took = list->cancel(page.object);
+    waits.store(took == TakeOut::kInBatch && page.object.state().cancelled(), std::memory_order_seq_cst);
   });
-  if (list->publish(batch)) {
-    MutexLock hold(lock);
-    changed.notify_all();
+  Thread writer("writer", [&] { list->mark_dirty(page.object, kDirtyMetadata, now); });
+  const bool waited = waits.load(std::memory_order_seq_cst);
+  WriteSlot slot;
+  slot.object = claimed;
+  const bool begun = list->begin_write(slot);
+  SIM_CHECK(!(waited && begun));
+  owner.join();
+  writer.join();
+  if (begun) {
+    slot.outcome = WriteOutcome::kWritten;
+    list->end_write(slot, WorkKind::kBackground, now);
   }
-  owner.join();  // the batch is never written: a canceller that sleeps on is a deadlock
-  list->withdraw(batch);
-  SIM_CHECK(batch.slots_[0].object == nullptr);
+  list->cancel(page.object);
 }
 
 #endif

@@ -89,7 +89,7 @@ TEST(DirtyObjectDeathTest, MisuseOfTheListAsserts) {
         rig.mark(0);
         WriteSlot slot;
         slot.object = &rig[0];
-        rig.list->begin_write(slot);
+        (void)rig.list->begin_write(slot);
       },
       "not claimed");
   EXPECT_DEATH(

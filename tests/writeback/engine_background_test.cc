@@ -180,11 +180,13 @@ TEST_P(EngineDesign, SeveralFlushersShareTheExcess) {
 // A target that can't write anything just now (or whose device is gone) is not asked over and over: neither
 // for what is over the threshold, nor for what has expired, nor for reclaim.
 TEST_P(EngineDesign, BusyObjectsAreNotOfferedOverAndOver) {
-  for (const WriteOutcome outcome : {WriteOutcome::kSkipped, WriteOutcome::kFailed}) {
+  for (const WriteOutcome outcome :
+       {WriteOutcome::kSkipped, WriteOutcome::kFailed, WriteOutcome::kPartial}) {
     for (const bool over_threshold : {true, false}) {
       EngineOptions o = options();
       if (!over_threshold) o.background_bytes = o.dirty_bytes / 2;
       VirtualRig rig(o);
+      rig.target.empty_parts = true;
       bool refuses = true;
       std::uint64_t calls = 0;
       rig.target.decide = [&](FakeObject&, WriteSlot& slot) {

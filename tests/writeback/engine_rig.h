@@ -40,6 +40,8 @@ class FakeTarget : public WritebackTarget {
   std::function<WriteOutcome(FakeObject&, WriteSlot&)> decide;
   std::function<void(FakeObject&, const WriteSlot&, WorkKind)> on_write;  // in write_batch
   std::function<bool(const FakeObject&, std::uint32_t)> gives_up;
+  std::function<void(const FakeObject&)> on_estimate;
+  bool empty_parts = false;  // kPartial writes nothing at all
   WritebackContext* context = nullptr;
   FakeDevice* device = nullptr;
   Result<void> flush_result;
@@ -55,6 +57,7 @@ class FakeTarget : public WritebackTarget {
 
   WriteEstimate estimate(const DirtyObject& object) const override {
     const auto& fake = static_cast<const FakeObject&>(object);
+    if (on_estimate) on_estimate(fake);
     return {fake.key, fake.dirty_bytes.load(std::memory_order_relaxed)};
   }
 
@@ -70,9 +73,9 @@ class FakeTarget : public WritebackTarget {
       last_key = slot.sort_key;
       slot.outcome = decide ? decide(object, slot) : WriteOutcome::kWritten;
       if (on_write) on_write(object, slot, batch.kind());
-      std::uint64_t bytes = slot.outcome == WriteOutcome::kSkipped
-                                ? 0
-                                : object.dirty_bytes.exchange(0, std::memory_order_seq_cst);
+      const bool nothing = slot.outcome == WriteOutcome::kSkipped ||
+                           (slot.outcome == WriteOutcome::kPartial && empty_parts);
+      std::uint64_t bytes = nothing ? 0 : object.dirty_bytes.exchange(0, std::memory_order_seq_cst);
       std::uint64_t rest = 0;
       if (bytes > slot.limit_bytes) {
         rest = bytes - slot.limit_bytes;
@@ -85,6 +88,7 @@ class FakeTarget : public WritebackTarget {
       }
       if (rest != 0) object.dirty_bytes.fetch_add(rest, std::memory_order_seq_cst);
       object.writing_bytes = bytes;
+      slot.written_bytes = bytes;
       ++object.writes;
       total += bytes;
     }

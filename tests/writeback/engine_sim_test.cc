@@ -426,6 +426,53 @@ SIM_TEST(EngineSim, CancelledObjectsCanBeFreedWhileWritebackGoesOn) {
   SIM_CHECK(rig.context->counts().all_zero());
 }
 
+// A claimed object leaves its batch before any I/O: its owner waits for the gathering alone. The device here
+// completes nothing, so who waits for a write waits for ever.
+SIM_TEST_WITH(EngineSim, CancelOfAClaimedObjectWaitsForNoWrite, (sim::Options{.schedules = 200})) {
+  struct DeadDevice final : FakeDevice {
+    void start(Batch& batch) override { held = &batch; }
+    Batch* held = nullptr;
+  } device;
+  for (const bool alone : {true, false}) {
+    for (const bool by_fsync : {false, true}) {
+      EngineOptions o = sim_options();
+      if (!by_fsync) o.background_bytes = 0;
+      SimRig rig(o);
+      rig.target.device = &device;
+      device.held = nullptr;
+      std::array<FakeObject, 2> objects;
+      for (auto& object : objects) object.set_context(rig.context->id());
+      FakeObject& deleted = objects[1];
+      rig.target.on_estimate = [&](const FakeObject& object) {
+        while (&object == &deleted && !object.state().cancelled()) sleep_for(microseconds(1));
+      };
+      rig.target.on_write = [&](FakeObject& object, const WriteSlot&, WorkKind) {
+        SIM_CHECK(&object != &deleted);
+      };
+      if (!alone && !by_fsync) SIM_CHECK(rig.dirty(objects[0], 100));
+      SIM_CHECK(rig.dirty(deleted, 100));
+      Thread fsyncer("fsyncer", [&] {
+        if (by_fsync) SIM_CHECK(rig.engine->fsync(deleted).has_value());
+      });
+      while (deleted.state().phase() != DirtyPhase::kClaimed) sleep_for(microseconds(1));
+      SIM_CHECK(rig.engine->cancel(deleted));
+      SIM_CHECK(deleted.state().clean());
+      rig.engine->account_cancelled(*rig.context, deleted.dirty_bytes.exchange(0, std::memory_order_seq_cst));
+      fsyncer.join();
+      if (!alone && !by_fsync) {
+        while (objects[0].state().phase() != DirtyPhase::kWriting) sleep_for(microseconds(1));
+      }
+      while (device.held == nullptr && objects[0].state().phase() == DirtyPhase::kWriting) {
+        sleep_for(microseconds(1));
+      }
+      if (device.held != nullptr) device.held->complete();
+      SIM_CHECK(rig.engine->sync(*rig.context).has_value());
+      SIM_CHECK(rig.context->counts().all_zero());
+      SIM_CHECK(rig.engine->dirty_and_writeback_bytes() == 0);
+    }
+  }
+}
+
 SIM_TEST(EngineSim, TwoFsyncsAndAFlusherAgreeOnOneWriter) {
   EngineOptions o = sim_options();
   o.background_bytes = 0;

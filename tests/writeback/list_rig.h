@@ -38,7 +38,7 @@ struct ListRig {
   bool mark(std::size_t i, std::uint32_t classes = kDirtyData) {
     return list->mark_dirty(*objects[i], classes, now);
   }
-  DirtyList::TakeOut cancel(DirtyObject& object) { return list->cancel(object, batches); }
+  DirtyList::TakeOut cancel(DirtyObject& object) { return list->cancel(object); }
 
   SelectionRequest request(WorkKind kind) const {
     SelectionRequest asked;
@@ -55,10 +55,10 @@ struct ListRig {
   std::vector<WriteSlot> begin(Selection& selection, std::size_t n) {
     std::vector<DirtyObject*> claimed(n);
     claimed.resize(selection.claim(claimed));
-    std::vector<WriteSlot> slots(claimed.size());
-    for (std::size_t i = 0; i < claimed.size(); ++i) {
-      slots[i].object = claimed[i];
-      list->begin_write(slots[i]);
+    std::vector<WriteSlot> slots;
+    for (DirtyObject* object : claimed) {
+      slots.emplace_back().object = object;
+      if (!list->begin_write(slots.back())) slots.pop_back();
     }
     return slots;
   }
@@ -86,7 +86,6 @@ struct ListRig {
 
   std::unique_ptr<DirtyList> list;
   std::vector<std::unique_ptr<DirtyObject>> objects;
-  std::vector<Batch*> batches;
   std::unique_ptr<Selection> open;
   Instant now = Instant{0} + seconds(1000);
   Duration expire = seconds(30);
