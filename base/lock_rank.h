@@ -32,7 +32,7 @@ enum class LockRank : std::uint8_t {
   kInodeHash,        // a bucket of the inode cache
   kMapping,          // one mapping's tree and tags
   kListShard,        // a dirty-list shard (wheel shard, or a classic design's list lock)
-  kRetry,            // retry ladder; a published batch
+  kRetry,            // retry ladder
   kLru,              // reclaim lists
   kArena,            // page and object pools
   kDevice,           // block device queue

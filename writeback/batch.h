@@ -39,8 +39,8 @@ struct WriteSlot {
   Instant stamp;                  // dirtied_when of what is written, taken by begin_write
   std::uint32_t classes = 0;      // what begin_write cleared: what is to be written
   WriteOutcome outcome = WriteOutcome::kPending;
-  // With kPartial: how much, set by the target before complete(). A part of 0 bytes is no progress: the object
-  // comes again as if it had been kSkipped, so that no answer of a target makes the engine spin.
+  // With kPartial: how much, set by the target before complete(). A part of 0 bytes is no progress: the
+  // object comes again as if it had been kSkipped, so that no answer of a target makes the engine spin.
   std::uint64_t written_bytes = 0;
   Error error;
   void* target_data = nullptr;    // the target's own, between write_batch and end_batch

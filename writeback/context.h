@@ -80,7 +80,6 @@ class WritebackContext {
   friend class Flusher;
 
   // ---- batches (context_batches.cc) ----
-  std::span<Batch* const> batch_table() const { return batch_table_; }
   FsyncBatch* acquire_fsync_batch();  // may wait; null: the context ends
   void release_fsync_batch(FsyncBatch& fsync);
   void begin_batch(Batch& batch, WorkKind kind);

@@ -95,10 +95,10 @@ class DirtyList {
     kTaken,    // it is out
     kInBatch,  // a flusher has it: the waiters bit is set
   };
-  // listed or retry -> clean, unlinked (kTaken); else kInBatch: claimed, it leaves its batch, clean, before any
-  // I/O (begin_write); being written, that is waited for. To wait: under a mutex of the engine, sleep until
-  // state().has_waiters() is false, and ask again; begin_write, unclaim and end_write say when they have
-  // cleared the bit, and the engine then takes that mutex and wakes all.
+  // listed or retry -> clean, unlinked (kTaken); else kInBatch: claimed, it leaves its batch, clean, before
+  // any I/O (begin_write); being written, that is waited for. To wait: under a mutex of the engine, sleep
+  // until state().has_waiters() is false, and ask again; begin_write, unclaim and end_write say when they
+  // have cleared the bit, and the engine then takes that mutex and wakes all.
   virtual TakeOut cancel(DirtyObject& object) = 0;
   // fsync: listed or retry -> claimed, as if by a Selection (kTaken); in a batch: as cancel (kInBatch).
   virtual TakeOut claim_one(DirtyObject& object) = 0;

@@ -93,8 +93,8 @@ Instant DirtyListBase::stamp_locked(ListShard& home, Instant now) {
 
 // ---- taking one object ----
 
-// Takes an object that was seen listed off its list, under its shard's lock, and does `then(shard)` in the same
-// hold. False: it is not there any more.
+// Takes an object that was seen listed off its list, under its shard's lock, and does `then(shard)` in the
+// same hold. False: it is not there any more.
 template <class Then>
 bool DirtyListBase::take_listed(DirtyObject& object, DirtyState seen, Then then) {
   ListShard& home = shard(seen.shard());
