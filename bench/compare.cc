@@ -18,6 +18,7 @@
 #include "bench/compare_table.h"
 #include "bench/default_image.h"
 #include "bench/fsmark.h"
+#include "bench/html_page.h"
 #include "bench/interrupt.h"
 #include "bench/json_report.h"
 #include "bench/numbers.h"
@@ -142,7 +143,8 @@ class Comparison {
   FsmarkOptions options_of(std::uint32_t threads, const std::string& design) const;
   void say(const std::string& text);
   int finish();
-  bool quiet() const { return options_.base.json_path == "-"; }
+  bool quiet() const { return options_.base.json_path == "-" || options_.html_path == "-"; }
+  bool outputs_can_be_written() const;
 
   const CompareOptions& options_;
   std::uint64_t bandwidth_ = 0;
@@ -308,6 +310,16 @@ int Comparison::finish() {
       say("JSON: " + options_.base.json_path + "\n");
     }
   }
+  if (!options_.html_path.empty()) {
+    const std::string page = compare_page({.options = options_, .document = document_, .runs = figures_,
+                                           .machine = describe_machine(), .error = error_});
+    if (const std::string why = write_text(options_.html_path, page); !why.empty()) {
+      print_error("--html " + why);
+      failed = true;
+    } else if (!quiet()) {
+      say("HTML: " + options_.html_path + "\n");
+    }
+  }
   if (log_ != nullptr && std::fclose(log_) != 0) {
     print_error("-l " + options_.base.workload.log_file + ": " + std::strerror(errno));
     failed = true;
@@ -321,6 +333,20 @@ int Comparison::finish() {
   return failed ? 1 : 0;
 }
 
+// Said before the work, not after it.
+bool Comparison::outputs_can_be_written() const {
+  const std::pair<const char*, const std::string*> outputs[] = {{"--json ", &options_.base.json_path},
+                                                                {"--html ", &options_.html_path}};
+  for (const auto& [option, path] : outputs) {
+    if (path->empty() || *path == "-") continue;
+    if (const std::string why = check_output(*path); !why.empty()) {
+      print_error(option + why);
+      return false;
+    }
+  }
+  return true;
+}
+
 int Comparison::run() {
   const std::string& log_path = options_.base.workload.log_file;
   if (!log_path.empty()) {
@@ -330,12 +356,9 @@ int Comparison::run() {
       return 1;
     }
   }
-  if (!options_.base.json_path.empty() && options_.base.json_path != "-") {
-    if (const std::string why = check_output(options_.base.json_path); !why.empty()) {
-      print_error("--json " + why);
-      if (log_ != nullptr) std::fclose(log_);
-      return 1;
-    }
+  if (!outputs_can_be_written()) {
+    if (log_ != nullptr) std::fclose(log_);
+    return 1;
   }
   const DeviceOptions& device = options_.base.device;
   if (device.kind == DeviceKind::kImage && device.image_is_default) {

@@ -114,7 +114,8 @@ constexpr std::array kCompareOptions = {
     TW_WRITEBACK_OPTIONS,
     OptionSpec{"--json", kValue, "FILE",
                "figures as JSON; - for standard output, and no text then", kFigures},
-    OptionSpec{"--html", kValue, "FILE", "one page with plots: not in this version", kFigures},
+    OptionSpec{"--html", kValue, "FILE", "one page with plots; - for standard output, and no text then",
+               kFigures},
 };
 
 constexpr const char* kFsmarkFooter =

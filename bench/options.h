@@ -103,6 +103,7 @@ struct CompareOptions {
   // The program chooses how much it does, and so can keep it short.
   bool time_is_bounded() const { return !files_given && !rounds_given; }
   bool bandwidth_given = false;  // --device-bandwidth was given
+  std::string html_path;         // empty: no page
 };
 
 }  // namespace tidewheel::bench

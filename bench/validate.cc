@@ -352,9 +352,6 @@ std::variant<CompareOptions, UsageError> compare_options(const Arguments& argume
   }
   read_writeback(reader, options.base.writeback, {.is_percent = true, .value = 20},
                  {.is_percent = true, .value = 40});
-  if (reader.has("html")) {
-    reader.fail("--html: the page with plots is not in this version; --json has the figures");
-  }
   if (options.base.target == TargetKind::kPosix) {
     reader.fail(
         "--posix: compare sets designs of tidewheel side by side; 'tidewheel fsmark --posix' measures "
@@ -404,6 +401,10 @@ std::variant<CompareOptions, UsageError> compare_options(const Arguments& argume
   options.rounds_given = reader.has("rounds");
   options.bandwidth_given = reader.has("device-bandwidth");
   reader.path("json", options.base.json_path);
+  reader.path("html", options.html_path);
+  if (options.html_path == options.base.json_path && !options.html_path.empty()) {
+    reader.fail("--html: '" + options.html_path + "' is where --json goes");
+  }
   if (reader.failed()) return reader.error();
   return options;
 }

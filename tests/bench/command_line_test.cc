@@ -142,7 +142,8 @@ TEST(CompareOptions, EachNonsenseGetsOneLineThatNamesTheOption) {
   table.push_back({"-t", {"-t", "1", "--threads", "2"}});
   add(table, "--designs", {"", "heap", "timer-wheel,", "timer-wheel,timer-wheel", "all,timer-wheel"});
   add(table, "--rounds", {"", "x", "0", "1001"});
-  add(table, "--html", {"x.html"});
+  add(table, "--html", {""});
+  table.push_back({"--html", {"--html", "same", "--json", "same"}});
   table.push_back({"--posix", {"--posix", "-d", "/x"}});
   table.push_back({"-v", {"-v"}});
   expect_one_line_each("compare", table);

@@ -227,6 +227,31 @@ TEST_F(ProgramTest, IntervalCsvHasItsHeaderAndWholeRows) {
   EXPECT_NE(last.find(",50,"), std::string::npos) << "the last row has all files: " << last;
 }
 
+TEST_F(ProgramTest, ComparePageHoldsTheFiguresAndShowsNamesAsText) {
+  const std::string name = "<script>alert(1)</script>";
+  ASSERT_TRUE(stdfs::create_directories(root_ + "/" + stdfs::path(name + ".json").parent_path().string()));
+  ASSERT_EQ(run({"compare", "--ram", "16M", "--memory", "16M", "-t", "1", "--rounds", "1", "-n", "20",
+                 "--designs", "timer-wheel", "-d", "/0", "--json", name + ".json", "--html", name + ".html"}),
+            0)
+      << err();
+  const std::string page = read_file(root_ + "/" + name + ".html");
+  EXPECT_EQ(page.rfind("<!DOCTYPE html>", 0), 0U);
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+  EXPECT_NE(page.find("&lt;script&gt;alert(1)&lt;/script&gt;.json"), std::string::npos);
+  EXPECT_NE(page.find("model, uncalibrated"), std::string::npos);
+  EXPECT_FALSE(read_file(root_ + "/" + name + ".json").empty());
+  EXPECT_NE(out().find("HTML: "), std::string::npos);
+  // Both outputs are looked at before any work is done.
+  EXPECT_EQ(run({"compare", "--ram", "16M", "-n", "20", "--html", "nowhere/x.html"}), 1);
+  expect_one_error_line("--html nowhere/x.html: ");
+  // The page alone on standard output.
+  ASSERT_EQ(run({"compare", "--ram", "16M", "--memory", "16M", "-t", "1", "--rounds", "1", "-n", "20",
+                 "--designs", "timer-wheel", "-d", "/0", "--html", "-"}),
+            0);
+  EXPECT_EQ(out().rfind("<!DOCTYPE html>", 0), 0U);
+  EXPECT_EQ(out().substr(out().size() - 8), "</html>\n");
+}
+
 TEST_F(ProgramTest, CompareSetsDesignsSideBySide) {
   ASSERT_EQ(
       run({"compare", "--ram",     "64M", "--memory", "64M", "--background", "4M",   "--dirty",
