@@ -57,6 +57,7 @@ void BackingDevice::detach(const ByteCounts& counts) {
   domain_->least_parts.fetch_sub(options_.least_part, std::memory_order_relaxed);
   domain_ = nullptr;
   sampled_at_ = Instant::min();
+  rated_at_ = Instant::min();
 }
 
 BandwidthEstimate BackingDevice::estimate() const {
@@ -70,16 +71,15 @@ std::uint64_t BackingDevice::dirty_locked() const {
   return bytes;
 }
 
-// All that was ever dirtied is what is dirty now and what has been written or dropped.
 void BackingDevice::begin_sample_locked(Instant now) {
   sampled_at_ = now;
   sampled_written_ = written_bytes();
-  sampled_dirtied_ = dirty_locked() + sampled_written_;
 }
 
 void BackingDevice::batch_started(Instant now) {
   MutexLock guard(lock_);
   if (batches_++ != 0) return;
+  moved_at_ = now;
   const bool never = sampled_at_ == Instant::min();
   if (never || now < sampled_at_ || now - sampled_at_ > BandwidthEstimate::kIdle) begin_sample_locked(now);
 }
@@ -87,30 +87,45 @@ void BackingDevice::batch_started(Instant now) {
 void BackingDevice::batch_ended(const Update& update) {
   MutexLock guard(lock_);
   --batches_;
+  moved_at_ = update.now;
   const std::uint64_t written = written_bytes();
   if (domain_ != nullptr) domain_->shares.add(part_, written - shared_written_, update.now);
   shared_written_ = written;
   update_locked(update);
 }
 
+// Sampled by writers alone: while none is held to the rates, what they dirty says nothing about them.
+void BackingDevice::update_rates_locked(const Update& update) {
+  const std::uint64_t written = written_bytes();
+  // All that was ever dirtied is what is dirty now and what has been written or dropped.
+  const std::uint64_t dirtied = dirty_locked() + written;
+  const bool never = rated_at_ == Instant::min() || update.now < rated_at_;
+  const Duration elapsed = never ? Duration::max() : update.now - rated_at_;
+  if (elapsed < BandwidthEstimate::kSampling) return;
+  if (elapsed <= BandwidthEstimate::kIdle) {
+    RateSample sample;
+    sample.elapsed = elapsed;
+    sample.written_bytes = written - rated_written_;
+    // What was cancelled meanwhile was never dirtied.
+    sample.dirtied_bytes = dirtied > rated_dirtied_ ? dirtied - rated_dirtied_ : 0;
+    estimate_.rates = update.next_rates(update.asker, look_locked(update.now, update.limits), sample);
+  }
+  rated_at_ = update.now;
+  rated_written_ = written;
+  rated_dirtied_ = dirtied;
+}
+
 void BackingDevice::update_locked(const Update& update) {
+  if (update.next_rates != nullptr) update_rates_locked(update);
   if (sampled_at_ == Instant::min() || update.now < sampled_at_) return begin_sample_locked(update.now);
   RateSample sample;
   sample.elapsed = update.now - sampled_at_;
   if (sample.elapsed < BandwidthEstimate::kSampling) return;
   if (batches_ == 0 && sample.elapsed > BandwidthEstimate::kIdle) return begin_sample_locked(update.now);
   const std::uint64_t written = written_bytes();
-  const std::uint64_t dirtied = dirty_locked() + written;
   sample.written_bytes = written - sampled_written_;
-  // What was cancelled meanwhile was never dirtied.
-  sample.dirtied_bytes = dirtied > sampled_dirtied_ ? dirtied - sampled_dirtied_ : 0;
   sampled_at_ = update.now;
   sampled_written_ = written;
-  sampled_dirtied_ = dirtied;
-  if (update.next_rates != nullptr) {
-    estimate_.rates =
-        update.next_rates(update.asker, look_locked(update.now, update.limits), sample);
-  }
   estimate_ = update_bandwidth(estimate_, sample);
 }
 
@@ -125,6 +140,7 @@ ThrottleDevice BackingDevice::look_locked(Instant now, const ThrottleLimits& lim
   seen.dirty_limit_bytes = share_of_threshold(limits.dirty_limit_bytes, share, options_, least);
   seen.background_bytes = share_of_threshold(limits.background_bytes, share, options_, least);
   seen.strict_limit = options_.strict_limit;
+  if (batches_ != 0 && now > moved_at_) seen.stalled_for = now - moved_at_;
   return seen;
 }
 

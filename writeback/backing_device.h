@@ -63,7 +63,7 @@ class BackingDevice {
   // Something was written, or its dirt dropped: no lock, from target's end_batch.
   void account_written(std::uint64_t bytes) { written_.fetch_add(bytes, std::memory_order_relaxed); }
   void batch_started(Instant now);
-  // `update`: asks what the throttle in force makes of a sample, under lock_.
+  // Asks what the throttle in force makes of a sample, under lock_.
   using NextRates = DirtyRates (*)(const void* asker, const ThrottleDevice& device, const RateSample& sample);
   struct Update {
     Instant now;
@@ -84,6 +84,7 @@ class BackingDevice {
  private:
   ThrottleDevice look_locked(Instant now, const ThrottleLimits& limits) const TW_REQUIRES(lock_);
   void update_locked(const Update& update) TW_REQUIRES(lock_);
+  void update_rates_locked(const Update& update) TW_REQUIRES(lock_);
   std::uint64_t dirty_locked() const TW_REQUIRES(lock_);
   void begin_sample_locked(Instant now) TW_REQUIRES(lock_);
 
@@ -96,9 +97,12 @@ class BackingDevice {
   mutable CompletionShares::Part part_ TW_GUARDED_BY(lock_);
   BandwidthEstimate estimate_ TW_GUARDED_BY(lock_);
   std::uint32_t batches_ TW_GUARDED_BY(lock_) = 0;  // under writeback
+  Instant moved_at_ TW_GUARDED_BY(lock_) = Instant::min();  // a batch ended, or the first one began
   Instant sampled_at_ TW_GUARDED_BY(lock_) = Instant::min();
   std::uint64_t sampled_written_ TW_GUARDED_BY(lock_) = 0;
-  std::uint64_t sampled_dirtied_ TW_GUARDED_BY(lock_) = 0;
+  Instant rated_at_ TW_GUARDED_BY(lock_) = Instant::min();
+  std::uint64_t rated_written_ TW_GUARDED_BY(lock_) = 0;
+  std::uint64_t rated_dirtied_ TW_GUARDED_BY(lock_) = 0;
   std::uint64_t shared_written_ TW_GUARDED_BY(lock_) = 0;  // up to here the domain knows
 };
 

@@ -210,7 +210,7 @@ class WritebackEngine {
   DirtyGrant make_grant(WritebackContext& context, std::uint64_t need_bytes, Duration paused,
                         TaskThrottle* task, bool charged);
   std::uint64_t piece_bytes(std::uint64_t bytes) const;
-  ThrottleInputs throttle_inputs(const WritebackContext& context, Instant now) const;
+  ThrottleInputs throttle_inputs(Instant now) const;
   Result<DirtyGrant> balance_slow(WritebackContext& context, std::uint64_t bytes, TaskThrottle* task);
   // A policy, as it is in force.
   struct InForce {

@@ -73,13 +73,15 @@ void WritebackEngine::charge_task(std::int64_t bytes, TaskThrottle* task) {
 
 // ---- what a policy is told ----
 
-ThrottleInputs WritebackEngine::throttle_inputs(const WritebackContext&, Instant now) const {
+ThrottleInputs WritebackEngine::throttle_inputs(Instant now) const {
   ThrottleInputs in;
   in.now = now;
   in.limits = limits_;
   in.control_limit_bytes = limits_.dirty_limit_bytes;
-  in.writeback_bytes = counts_.writeback();
-  in.dirty_bytes = counts_.dirty();
+  // Both from one reading of the sum: what goes under writeback between two readings would be in neither.
+  const std::uint64_t total = counts_.total();
+  in.writeback_bytes = std::min(counts_.writeback(), total);
+  in.dirty_bytes = total - in.writeback_bytes;
   in.waiting_writers = waiting_.load(std::memory_order_relaxed);
   return in;
 }
@@ -103,7 +105,7 @@ DirtyRates ask_next_rates(const void* asker, const ThrottleDevice& device, const
 ThrottleDecision WritebackEngine::decide(const InForce& force, WritebackContext& context,
                                          std::uint64_t need_bytes, const TaskRates& task) {
   BackingDevice& device = context.device();
-  Asker asker{force.policy.get(), throttle_inputs(context, clock_->now())};
+  Asker asker{force.policy.get(), throttle_inputs(clock_->now())};
   ThrottleInputs& in = asker.inputs;
   in.request_bytes = need_bytes;
   in.task = task;
@@ -210,8 +212,9 @@ Reason WritebackEngine::sleep_pause(const ThrottlePause& pause) {
   MutexLock guard(throttle_lock_);
   for (;;) {
     if (const Reason why = no_waiting(); why != Reason::kOk) return why;
-    if (pause_is_over(pause)) return Reason::kOk;
-    driver_->wait(throttle_lock_, pauses_end_, pause.since + pause.length - clock_->now());
+    const Duration left = pause.since + pause.length - clock_->now();
+    if (left.ns <= 0 || pause.asked != &in_force()) return Reason::kOk;
+    driver_->wait(throttle_lock_, pauses_end_, left);
   }
 }
 

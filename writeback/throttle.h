@@ -41,6 +41,7 @@ struct ThrottleDevice {
   std::uint64_t dirty_limit_bytes = 0;      // its share of the limit
   std::uint64_t background_bytes = 0;       // its share of the background threshold
   bool strict_limit = false;                // held to its share also while little is dirty altogether
+  Duration stalled_for;                     // under writeback, and nothing has completed for so long
 };
 
 // Limits of the writer's context alone; 0: it has none.
@@ -91,8 +92,8 @@ class Throttle {
   // Whether writers of a device with strict_limit are asked about although little is dirty altogether.
   virtual bool knows_strict_limit() const { return false; }
   virtual ThrottleDecision decide(const ThrottleInputs& inputs) const = 0;
-  // At most every 200 ms, when the device's bandwidth has been measured anew: the rates at which its tasks
-  // may dirty. `inputs` has no task and no request; its estimate is the one before `sample`'s rates.
+  // At most every 200 ms, and only from a writer that is being looked at: the rates at which the device's
+  // tasks may dirty from now on. `inputs` has no task and no request, and the rates that held for `sample`.
   virtual DirtyRates next_rates(const ThrottleInputs& inputs, const RateSample& sample) const;
   // An answer's pause is cut to this.
   virtual Duration longest_pause() const { return kLongestPause; }

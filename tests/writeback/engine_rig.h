@@ -42,6 +42,7 @@ class FakeTarget : public WritebackTarget {
   std::function<bool(const FakeObject&, std::uint32_t)> gives_up;
   std::function<void(const FakeObject&)> on_estimate;
   bool empty_parts = false;  // kPartial writes nothing at all
+  std::function<void(FakeObject&)> on_ended;  // in end_batch, of what was written
   WritebackContext* context = nullptr;
   FakeDevice* device = nullptr;
   Result<void> flush_result;
@@ -116,6 +117,7 @@ class FakeTarget : public WritebackTarget {
       }
       if (slot.outcome == WriteOutcome::kWritten || slot.outcome == WriteOutcome::kGivenUp) {
         object.first_dirty = Instant::max();
+        if (on_ended) on_ended(object);
       }
       object.writing_bytes = 0;
     }

@@ -42,10 +42,15 @@ class DelayCurveThrottle final : public Throttle {
     ThrottleDecision decision;
     decision.task = in.task;
     decision.task.dirtied_bytes = 0;
+    decision.task.pause_after_bytes = 0;  // each request is delayed by itself
     Duration least = min_time(in.total_bytes(), in.limits.dirty_limit_bytes);
     if (in.owner.limits.dirty_limit_bytes != 0) {
       least = std::max(least, min_time(in.owner.dirty_bytes, in.owner.limits.dirty_limit_bytes));
     }
+    // No longer than it takes to write all that is dirty: with a tiny limit the device would run dry.
+    const auto all = static_cast<unsigned __int128>(in.total_bytes()) * 1'000'000'000 /
+                     std::max<std::uint64_t>(in.device.estimate.average_write_bandwidth, 1);
+    if (all < static_cast<unsigned __int128>(least.ns)) least = {static_cast<std::int64_t>(all)};
     if (least.ns == 0) return decision;
     // A moment further ahead than any queue can reach: the clock was set back.
     const Instant furthest = in.now + delay_curve::kLongestQueue;

@@ -14,6 +14,7 @@ class HardLimitThrottle final : public Throttle {
     ThrottleDecision decision;
     decision.task = inputs.task;
     decision.task.dirtied_bytes = 0;
+    decision.task.pause_after_bytes = 0;
     return decision;
   }
 };

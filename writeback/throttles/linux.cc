@@ -26,6 +26,7 @@ Position position_of(const ThrottleInputs& in) {
 
 // The owner's limits as one more position; the lower ratio wins.
 std::int64_t ratio_of(const ThrottleInputs& in) {
+  if (in.device.stalled_for >= kStalled && in.device.dirty_bytes > in.device.dirty_limit_bytes) return 0;
   const std::int64_t ratio = position_ratio(position_of(in));
   if (in.owner.limits.dirty_limit_bytes == 0) return ratio;
   Position owner = position_of(in);
@@ -75,7 +76,10 @@ class LinuxThrottle final : public Throttle {
         static_cast<unsigned __int128>(estimate.rates.dirty_ratelimit) * ratio >> 10);
     const Duration longest = linux_control::longest_pause(in.device.dirty_bytes,
                                                           estimate.average_write_bandwidth);
-    decision = pay(in.task, in.now, rate, longest, pause_length(estimate, longest));
+    const std::uint64_t room =
+        in.limits.dirty_limit_bytes - std::min(in.total_bytes(), in.limits.dirty_limit_bytes);
+    decision = pay(in.task, in.now, rate, longest,
+                   pause_length(estimate, rate, longest, poll_interval_bytes(room)));
     // A device that has next to nothing dirty is not held up by what others' devices don't write.
     if (decision.again && in.device.dirty_bytes <= kFewPages * kPageBytes) {
       decision.again = false;

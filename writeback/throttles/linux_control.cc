@@ -120,7 +120,13 @@ Duration longest_pause(std::uint64_t device_dirty_bytes, std::uint64_t average_w
   return std::clamp(all / 8, milliseconds(1), Throttle::kLongestPause);
 }
 
-PauseLength pause_length(const BandwidthEstimate& estimate, Duration longest) {
+std::uint64_t poll_interval_bytes(std::uint64_t room_bytes) {
+  const std::uint64_t pages = room_bytes / kPageBytes;
+  return pages == 0 ? kPageBytes : kPageBytes << (log2_of(pages) / 2);
+}
+
+PauseLength pause_length(const BandwidthEstimate& estimate, std::uint64_t task_ratelimit, Duration longest,
+                         std::uint64_t poll_bytes) {
   const int halvings =
       log2_of(estimate.average_write_bandwidth) - log2_of(estimate.rates.dirty_ratelimit);
   PauseLength length;
@@ -138,7 +144,9 @@ PauseLength pause_length(const BandwidthEstimate& estimate, Duration longest) {
     }
   }
   length.least = length.pause_after_bytes >= kPollBytes ? length.target / 2 : length.target;
-  length.pause_after_bytes = std::max<std::uint64_t>(length.pause_after_bytes, kPageBytes);
+  length.pause_after_bytes =
+      std::max<std::uint64_t>(std::min(length.pause_after_bytes, poll_bytes), kPageBytes);
+  length.least = std::min(length.least, time_for(poll_bytes / 2, task_ratelimit));
   return length;
 }
 

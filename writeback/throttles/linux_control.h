@@ -19,6 +19,9 @@ inline constexpr std::uint64_t kSpanSeconds = 8;                // the line's wi
 inline constexpr std::uint64_t kFewPages = 8;                   // that a device may always have dirty
 inline constexpr std::uint64_t kPollPages = 32;                 // pauses are not for fewer, if possible
 inline constexpr std::uint64_t kExceededPages = 8;              // ... unless its device is over its share
+// A device that has completed nothing for so long, and has more than its share dirty, is given no more: the
+// limit is exact here, and what a dead device holds of it nobody else has.
+inline constexpr Duration kStalled = seconds(1);
 inline constexpr Duration kMostThinkTime = seconds(1);          // that counts as credit
 inline constexpr Duration kShortPause = milliseconds(10);
 
@@ -68,6 +71,9 @@ DirtyRates next_rates(DirtyRates before, const RateSample& sample, std::int64_t 
 // No longer than it takes to write an eighth of what is dirty (with a tiny limit the device would run dry
 // meanwhile), nor than 200 ms.
 Duration longest_pause(std::uint64_t device_dirty_bytes, std::uint64_t average_write_bandwidth);
+// What a task may dirty without being looked at while `room` is left to the limit: the square root of it, in
+// pages, so that as many tasks as that can come at once without reaching the limit unseen.
+std::uint64_t poll_interval_bytes(std::uint64_t room_bytes);
 struct PauseLength {
   Duration target;                     // what a pause should last
   Duration least;                      // less than this is not slept but remembered
@@ -75,8 +81,9 @@ struct PauseLength {
 };
 // 10 ms, and 10 ms more for each halving from the bandwidth to the base rate (more writers: longer pauses, so
 // that there are not more of them), at most half of the longest. When that is less than kPollPages, as long
-// as it takes to pay for so many, or the longest.
-PauseLength pause_length(const BandwidthEstimate& estimate, Duration longest);
+// as it takes to pay for so many, or the longest. Payment is put off for at most half of `poll_bytes`.
+PauseLength pause_length(const BandwidthEstimate& estimate, std::uint64_t task_ratelimit, Duration longest,
+                         std::uint64_t poll_bytes);
 // What the task owes for what it has dirtied, less what it has thought since its last pause.
 ThrottleDecision pay(const TaskRates& task, Instant now, std::uint64_t task_ratelimit, Duration longest,
                      const PauseLength& length);
