@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/thread.h"
-
 namespace tidewheel {
 
 namespace {

@@ -8,9 +8,11 @@
 // Invariant: an element belongs to the lock of the shard that listed it; its owner keeps that id while it is
 //            listed. Shard ids stay valid for ever: shards are added, never taken away.
 //
-// Why so many shards: in user space a holder is preempted, and with one shard per CPU each preemption makes
-// the next thread on that CPU wait for a whole time slice. docs/decisions/wheel-shards.md
+// Why so many shards: in user space a holder is preempted, and who needs that shard then waits for a whole
+// time slice. So threads don't share shards while there are enough, inserts and claims go where no lock is
+// held, and only a removal needs one particular shard. docs/decisions/wheel-shards.md
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -26,6 +28,17 @@ namespace tidewheel {
 inline constexpr std::uint32_t kMaxWheelShards = 128;
 // A power of two, at least 16 and at least 4 per CPU.
 std::uint32_t default_wheel_shards();
+
+// The shard, of `shards` (a power of two), for an insert from here. A thread whose number is below that has
+// one of its own, wherever it runs: what it inserted it mostly removes itself, and then only a flusher can be
+// in its way. Threads beyond go by current CPU, then by thread, so that those which share a CPU (one of them
+// perhaps preempted while it holds a lock) use different ones.
+inline std::uint32_t pick_wheel_shard(std::uint32_t shards, std::uint32_t cpu_stride) {
+  if (shards == 1) return 0;
+  const std::uint32_t thread = thread_number();
+  if (thread < shards) return thread;
+  return (current_cpu() * cpu_stride + (thread & (cpu_stride - 1))) & (shards - 1);
+}
 
 struct alignas(kCacheLine) WheelShard {
   WheelShard(const WheelOptions& options, LockClass& lock_class) : lock(lock_class), wheel(options, hint) {}
@@ -67,13 +80,7 @@ class ShardedWheel {
   std::uint32_t max_shards() const { return max_shards_; }
   WheelShard& shard(std::uint32_t id) { return *shards_[id]; }
   const WheelShard& shard(std::uint32_t id) const { return *shards_[id]; }
-  // The shard for an insert from here: by current CPU, then by thread, so that threads which share a CPU
-  // (one of them perhaps preempted while it holds a lock) use different ones.
-  std::uint32_t pick() const {
-    const std::uint32_t count = shards();
-    if (count == 1) return 0;
-    return (current_cpu() * cpu_stride_ + (thread_number() & (cpu_stride_ - 1))) & (count - 1);
-  }
+  std::uint32_t pick() const { return pick_wheel_shard(shards(), cpu_stride_); }
   // Locks the picked shard, or one of three others where that is taken (a claim, a preempted thread): any
   // will do for an insert. Answers its id. The first time the only shard is contended, the others are made.
   // The caller unlocks shard(id).lock.
@@ -92,9 +99,22 @@ class ShardedWheel {
   std::uint32_t insert(WheelNode& node, Instant now, Note note);
   template <class StillListed>
   bool remove_if(WheelNode& node, std::uint32_t shard, StillListed still_listed);
-  // Claims from the ready queues, shard by shard from `cursor` on (kept by the caller between calls).
+  // Claims from the ready queues, shard by shard from `cursor` on (kept by the caller between calls). Shards
+  // that somebody holds come last: only when nothing else is left are they waited for. 0: nothing is left.
   template <class Mark>
-  std::size_t claim(std::span<WheelNode*> out, std::uint32_t& cursor, Instant dirtied_before, Mark mark);
+  std::size_t claim(std::span<WheelNode*> out, std::uint32_t& cursor, Instant dirtied_before, Mark mark) {
+    return claim_where(
+        out, cursor, dirtied_before, [](Instant) { return false; }, [](Wheel&) {}, mark);
+  }
+  // detach_expired() and claim() in one hold of each shard that has something due, or something of the
+  // future: the clock was set back.
+  template <class Mark>
+  std::size_t claim_expired(std::span<WheelNode*> out, std::uint32_t& cursor, Instant dirtied_before,
+                            Instant now, Mark mark) {
+    return claim_where(
+        out, cursor, dirtied_before, [now](Instant oldest) { return oldest > now; },
+        [&](Wheel& wheel) { wheel.detach_expired(dirtied_before, now); }, mark);
+  }
   std::uint32_t detach_expired(Instant dirtied_before, Instant now);  // answers the buckets detached
   bool detach_oldest();  // the oldest slot of the shard whose hint is the oldest
   // Moves up to kMaxClaim nodes from one shard to another (of this or another sharded wheel), both locks
@@ -137,6 +157,9 @@ class ShardedWheel {
 
  private:
   static bool slot_is_due(Instant start, Duration width, Instant cutoff);
+  template <class AlsoIf, class Prepare, class Mark>
+  std::size_t claim_where(std::span<WheelNode*> out, std::uint32_t& cursor, Instant dirtied_before,
+                          AlsoIf also_if, Prepare prepare, Mark mark);
   void grow();
   std::uint32_t lock_while_growing();
   std::uint32_t lock_another(std::uint32_t picked);
@@ -173,17 +196,33 @@ bool ShardedWheel::remove_if(WheelNode& node, std::uint32_t shard_id, StillListe
   return true;
 }
 
-template <class Mark>
-std::size_t ShardedWheel::claim(std::span<WheelNode*> out, std::uint32_t& cursor, Instant dirtied_before,
-                                Mark mark) {
+// clang can't follow a lock that is taken in one of two ways.
+template <class AlsoIf, class Prepare, class Mark>
+std::size_t ShardedWheel::claim_where(std::span<WheelNode*> out, std::uint32_t& cursor,
+                                      Instant dirtied_before, AlsoIf also_if, Prepare prepare,
+                                      Mark mark) TW_NO_THREAD_SAFETY_ANALYSIS {
   const std::uint32_t count = shards();
-  for (std::uint32_t i = 0; i < count; ++i, ++cursor) {
-    WheelShard& visited = shard(cursor & (count - 1));
-    if (!slot_is_due(visited.hint.oldest(), options_.wheel.slot, dirtied_before)) continue;
-    MutexLock lock(visited.lock);
-    const std::size_t claimed = visited.wheel.claim(out, dirtied_before);
-    for (WheelNode* node : out.first(claimed)) mark(*node);
-    if (claimed != 0) return claimed;
+  bool any_held = false;
+  for (const bool waits : {false, true}) {
+    if (waits && !any_held) break;
+    for (std::uint32_t i = 0; i < count; ++i, ++cursor) {
+      WheelShard& visited = shard(cursor & (count - 1));
+      const Instant oldest_here = visited.hint.oldest();
+      if (oldest_here == Instant::max()) continue;
+      if (!slot_is_due(oldest_here, options_.wheel.slot, dirtied_before) && !also_if(oldest_here)) continue;
+      if (waits) {
+        visited.lock.lock();
+      } else if (!visited.lock.try_lock()) {
+        any_held = true;
+        continue;
+      }
+      prepare(visited.wheel);
+      const std::size_t bound = std::min(out.size(), visited.wheel.claims_per_hold());
+      const std::size_t claimed = visited.wheel.claim(out.first(bound), dirtied_before);
+      for (WheelNode* node : out.first(claimed)) mark(*node);
+      visited.lock.unlock();
+      if (claimed != 0) return claimed;
+    }
   }
   return 0;
 }

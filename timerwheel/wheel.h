@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/assert.h"
@@ -68,6 +69,7 @@ struct alignas(kCacheLine) WheelHint {
 };
 
 inline constexpr std::size_t kMaxClaim = 32;  // elements per hold: each is likely a cache miss
+inline constexpr std::size_t kBusyClaim = 8;  // where writers come and go: one who removes then hardly waits
 
 class Wheel;
 
@@ -111,6 +113,11 @@ class Wheel {
   // Takes up to min(out.size(), kMaxClaim) nodes off the ready queue, oldest slot first, of slots that end
   // at or before dirtied_before. They are unlinked and keep their stamps. 0: nothing (more) is ready.
   std::size_t claim(std::span<WheelNode*> out, Instant dirtied_before = Instant::max()) noexcept;
+  // How many to claim in this hold: kBusyClaim if writers have been here since the last such question.
+  std::size_t claims_per_hold() noexcept {
+    const std::uint64_t moves = inserts_ + removals_;
+    return std::exchange(moves_seen_, moves) == moves ? kMaxClaim : kBusyClaim;
+  }
   // Lists a claimed node again at its place in the ready queue (in front, when it is the oldest).
   void requeue_front(WheelNode& node) noexcept;
   bool has_ready() const { return !ready_.empty(); }
@@ -203,6 +210,7 @@ class Wheel {
   std::uint32_t slot_mask_;
   WheelHint& hint_;
   // ---- flushers ----
+  std::uint64_t moves_seen_ = 0;  // by claims_per_hold()
   BucketQueue ready_;
   BucketQueue ancient_;
   WheelStats stats_;  // without inserts, removals, claimed

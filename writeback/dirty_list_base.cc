@@ -31,11 +31,11 @@ bool DirtyListBase::mark_dirty_slow(DirtyObject& object, std::uint32_t classes, 
   TW_ASSERT(classes != 0 && (classes & ~std::uint32_t{kDirtyAll}) == 0, "not a set of dirty classes");
   for (;;) {
     const DirtyState state = object.state();
-    if ((state.classes() & classes) == classes) return false;
     if (state.clean()) {
       if (list_clean(object, classes, now)) return true;
       continue;  // somebody else listed it
     }
+    if ((state.classes() & classes) == classes) return false;
     std::uint32_t word = state.word();
     if (state.phase() != DirtyPhase::kWriting || state.classes() != 0) {
       // It has a stamp, so bits are all there is to add: wherever it goes next, they go with it.
@@ -54,19 +54,23 @@ bool DirtyListBase::mark_dirty_slow(DirtyObject& object, std::uint32_t classes, 
   }
 }
 
+inline ListShard& DirtyListBase::lock_for_listing(const DirtyObject& object) TW_NO_THREAD_SAFETY_ANALYSIS {
+  ListShard& picked = shard(pick_shard(object));
+  if (picked.lock.try_lock()) [[likely]] return picked;
+  return lock_another(picked);
+}
+
 // Few looks: where all are taken there are more threads than shards, and sleeping is right.
-ListShard& DirtyListBase::lock_for_listing(const DirtyObject& object) TW_NO_THREAD_SAFETY_ANALYSIS {
+ListShard& DirtyListBase::lock_another(ListShard& picked) TW_NO_THREAD_SAFETY_ANALYSIS {
   constexpr std::uint32_t kLooks = 4;
-  const std::uint32_t picked = pick_shard(object);
   const std::uint32_t looks = any_shard_will_do() ? std::min(kLooks, shard_count()) : 1;
-  for (std::uint32_t i = 0; i < looks; ++i) {
-    ListShard& near = shard(picked ^ i);  // their number is a power of two
+  for (std::uint32_t i = 1; i < looks; ++i) {
+    ListShard& near = shard(picked.index ^ i);  // their number is a power of two
     if (near.lock.try_lock()) return near;
   }
-  ListShard& home = shard(picked);
-  home.lock.lock();
-  ++home.insert_waits;
-  return home;
+  picked.lock.lock();
+  ++picked.insert_waits;
+  return picked;
 }
 
 // The lock comes from lock_for_listing, which clang can't follow.

@@ -161,6 +161,7 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
  private:
   bool list_clean(DirtyObject& object, std::uint32_t classes, Instant now);
   ListShard& lock_for_listing(const DirtyObject& object);
+  ListShard& lock_another(ListShard& picked);
   template <class Then>
   bool take_listed(DirtyObject& object, DirtyState seen, Then then);
   static bool set_waiters(DirtyObject& object, std::uint32_t if_claimed);

@@ -23,6 +23,7 @@ namespace {
 struct alignas(64) Element {
   WheelNode node;
   std::uint32_t shard = 0;
+  std::uint32_t next = 0;  // cleaned after this one: its place among the elements
 };
 using Nodes = WheelElement<Element, &Element::node>;
 using FifoList = Bucket::List;  // the kernel's shape: one intrusive list in order of arrival
@@ -42,10 +43,16 @@ std::vector<std::uint32_t> some_order(std::size_t n, bool shuffled) {
 // All elements are dirtied (one each microsecond), then all are cleaned. Expected: a FIFO touches the
 // element, the tail and the list head; the wheel the bucket's head instead, and its own line: about 1 ns
 // more. arg 0: elements; arg 1: 1 = cleaned in random order (each then misses the cache three times, in
-// both).
+// both). What a lock costs then is not the lock's line: a bare FIFO in a loop has the misses of some eight
+// elements under way at once, since their addresses are known ahead. Two ways show how much of its speed that
+// is: fifo_fenced has two locked instructions per operation, on a line that nobody else wants, where a lock
+// would be taken and dropped; fifo_chained learns from each element which is next, as a program that cleans
+// one now and then pays for it.
 class Writers {
  public:
-  Writers(std::size_t n, bool shuffled) : elements_(n), order_(some_order(n, shuffled)) {}
+  Writers(std::size_t n, bool shuffled) : elements_(n), order_(some_order(n, shuffled)) {
+    for (std::size_t i = 0; i < n; ++i) elements_[order_[i]].next = order_[i + 1 == n ? 0 : i + 1];
+  }
 
   double fifo() {
     const Stopwatch watch;
@@ -54,6 +61,35 @@ class Writers {
       list_.push_back(element.node);
     }
     for (const std::uint32_t i : order_) list_.erase(FifoList::s_iterator_to(elements_[i].node));
+    return per_element(watch);
+  }
+  double fifo_fenced() {
+    const Stopwatch watch;
+    for (Element& element : elements_) {
+      fence_.fetch_add(1, std::memory_order_acquire);
+      element.node.stamp = tick();
+      list_.push_back(element.node);
+      fence_.fetch_add(1, std::memory_order_release);
+    }
+    for (const std::uint32_t i : order_) {
+      fence_.fetch_add(1, std::memory_order_acquire);
+      list_.erase(FifoList::s_iterator_to(elements_[i].node));
+      fence_.fetch_add(1, std::memory_order_release);
+    }
+    return per_element(watch);
+  }
+  double fifo_chained() {
+    const Stopwatch watch;
+    for (Element& element : elements_) {
+      element.node.stamp = tick();
+      list_.push_back(element.node);
+    }
+    std::uint32_t at = order_[0];
+    for (std::size_t i = 0; i < elements_.size(); ++i) {
+      list_.erase(FifoList::s_iterator_to(elements_[at].node));
+      at = elements_[at].next;
+    }
+    TW_ASSERT(list_.empty(), "the chain doesn't reach every element");
     return per_element(watch);
   }
   double locked_fifo() {
@@ -108,6 +144,7 @@ class Writers {
   Instant now_;
   FifoList list_;
   Mutex mutex_{bench_class};
+  alignas(kCacheLine) Atomic<std::uint32_t> fence_{0};  // pairs with nothing: only its cost counts
   WheelHint hint_;
   Wheel wheel_{WheelOptions{}, hint_};
   ShardedWheel sharded_{ShardedWheelOptions{}};
@@ -120,7 +157,9 @@ void first_dirty_and_clean(benchmark::State& state) {
   std::vector<Way> ways = {{"wheel", [&] { return writers.wheel(); }},
                            {"fifo", [&] { return writers.fifo(); }},
                            {"locked_wheel", [&] { return writers.locked_wheel(); }},
-                           {"locked_fifo", [&] { return writers.locked_fifo(); }}};
+                           {"locked_fifo", [&] { return writers.locked_fifo(); }},
+                           {"fifo_fenced", [&] { return writers.fifo_fenced(); }},
+                           {"fifo_chained", [&] { return writers.fifo_chained(); }}};
   if (state.range(0) <= 1'000'000) ways.push_back({"ordered_map", [&] { return writers.ordered_map(); }});
   for (Way& way : ways) way.round();  // pools and page tables warm
   interleave(state, rounds_for(state.range(0)), ways);

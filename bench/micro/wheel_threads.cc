@@ -102,14 +102,9 @@ class Sharded {
       return true;
     });
   }
-  std::size_t flush(Instant now) {
-    wheel_.detach_expired(now - kExpire, now);
-    return claim(now - kExpire);
-  }
+  std::size_t flush(Instant now) { return claim(now - kExpire, now); }
   void drain() {
-    while (wheel_.detach_oldest()) {
-    }
-    claim(Instant::max());
+    claim(Instant::max(), SteadyClock::instance().now());
     TW_ASSERT(wheel_.listed() == 0, "something stayed");
   }
 
@@ -120,11 +115,11 @@ class Sharded {
     options.lock_class = &wheel_lock;
     return options;
   }
-  std::size_t claim(Instant dirtied_before) {
+  std::size_t claim(Instant dirtied_before, Instant now) {
     std::size_t flushed = 0;
     WheelNode* out[kMaxClaim];
     const auto mark = [](WheelNode& node) { Elements::of(node).state.store(1, std::memory_order_relaxed); };
-    while (const std::size_t count = wheel_.claim(out, cursor_, dirtied_before, mark)) {
+    while (const std::size_t count = wheel_.claim_expired(out, cursor_, dirtied_before, now, mark)) {
       for (WheelNode* node : std::span(out).first(count)) {
         Elements::of(*node).state.store(0, std::memory_order_release);
       }

@@ -232,6 +232,94 @@ SIM_TEST_WITH(ShardedWheelSim, TheHintShowsWhatWasListedBefore, (sim::Options{.s
   SIM_CHECK(wheel.oldest() == Instant::max());
 }
 
+// Whoever holds a shard may have been preempted: a claim waits for it only when nothing else is left.
+SIM_TEST_WITH(ShardedWheelSim, AClaimWaitsForAHeldShardLast, (sim::Options{.schedules = 100})) {
+  ShardedWheel wheel(options_of(4));
+  Item items[4];
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    MutexLock lock(wheel.shard(i).lock);
+    wheel.shard(i).wheel.insert(items[i].node, Instant{1000});
+  }
+  Atomic<bool> held{false}, release{false};
+  Thread holder("holder", [&] {
+    MutexLock lock(wheel.shard(0).lock);
+    held.store(true, std::memory_order_seq_cst);
+    while (!release.load(std::memory_order_seq_cst)) yield_thread();
+  });
+  while (!held.load(std::memory_order_seq_cst)) yield_thread();
+  std::uint32_t cursor = 0;
+  WheelNode* out[kMaxClaim];
+  const auto claim = [&] {
+    return wheel.claim_expired(out, cursor, Instant::max(), Instant{100'000}, [](WheelNode&) {});
+  };
+  for (int i = 0; i < 3; ++i) {
+    SIM_CHECK(claim() == 1);
+    SIM_CHECK(out[0] != &items[0].node);
+  }
+  release.store(true, std::memory_order_seq_cst);
+  SIM_CHECK(claim() == 1);
+  SIM_CHECK(out[0] == &items[0].node);
+  SIM_CHECK(claim() == 0);
+  holder.join();
+}
+
+// Writers don't meet in a shard while there are enough, whatever CPU they are moved to.
+SIM_TEST_WITH(ShardedWheelSim, AThreadHasItsOwnShard, (sim::Options{.schedules = 100, .cpus = 2})) {
+  ShardedWheel wheel(options_of(8));
+  std::array<Atomic<std::uint32_t>, 8> users{};  // a thread counts itself once where it inserts
+  Atomic<std::uint32_t> ready{0};
+  const auto writer = [&] {
+    const std::uint32_t mine = wheel.pick();
+    users[mine].fetch_add(1, std::memory_order_seq_cst);
+    ready.fetch_add(1, std::memory_order_seq_cst);
+    for (int i = 0; i < 5; ++i) {
+      yield_thread();
+      SIM_CHECK(wheel.pick() == mine);
+    }
+    while (ready.load(std::memory_order_seq_cst) != 6) yield_thread();
+  };
+  std::vector<Thread> threads;
+  for (int i = 0; i < 6; ++i) threads.emplace_back("writer", writer);
+  for (Thread& thread : threads) thread.join();
+  for (const auto& count : users) SIM_CHECK(count.load(std::memory_order_seq_cst) <= 1);
+}
+
+TEST(ShardedWheel, ClaimsFewPerHoldWhereWritersHaveBeen) {
+  ShardedWheel wheel(options_of(1));
+  std::vector<Item> items(100);
+  for (Item& item : items) {
+    MutexLock lock(wheel.shard(0).lock);
+    wheel.shard(0).wheel.insert(item.node, Instant{1000});
+  }
+  std::uint32_t cursor = 0;
+  WheelNode* out[kMaxClaim];
+  const auto claim = [&] {
+    return wheel.claim_expired(out, cursor, Instant::max(), Instant{100'000}, [](WheelNode&) {});
+  };
+  EXPECT_EQ(claim(), kBusyClaim);
+  EXPECT_EQ(claim(), kMaxClaim);
+  EXPECT_TRUE(wheel.remove_if(items.back().node, 0, [] { return true; }));
+  EXPECT_EQ(claim(), kBusyClaim);
+  EXPECT_EQ(claim(), kMaxClaim);
+  EXPECT_EQ(claim(), 100U - 2 * kMaxClaim - 2 * kBusyClaim - 1);
+  EXPECT_EQ(claim(), 0U);
+}
+
+TEST(ShardedWheel, ClaimExpiredNoticesAClockThatWasSetBack) {
+  ShardedWheelOptions options = options_of(2);
+  options.wheel.late_reading = Duration{1 << 10};
+  ShardedWheel wheel(options);
+  Item item;
+  {
+    MutexLock lock(wheel.shard(1).lock);
+    wheel.shard(1).wheel.insert(item.node, Instant{100'000});
+  }
+  std::uint32_t cursor = 0;
+  WheelNode* out[1];
+  EXPECT_EQ(wheel.claim_expired(out, cursor, Instant{40'000}, Instant{50'000}, [](WheelNode&) {}), 1U);
+  EXPECT_EQ(wheel.stats().clock_steps, 1U);
+}
+
 TEST(ShardedWheel, LosesNothingInACrowdOfRealThreads) {
   for (const bool grow : {false, true}) {
     Crowd(Scenario{.shards = 16, .writers = 6, .items = 500, .steps = 20'000, .grow = grow, .mover = grow})

@@ -291,6 +291,59 @@ TEST(RedirtyPairSim, LosesDirtWithARelaxedLoad) {
   EXPECT_FALSE(strong.failed) << strong.message;
 }
 
+// ---- claims beside writers: whoever holds a shard may have been preempted ----
+
+LockClass claim_lock_class{"claim_beside_writers", LockRank::kListShard};
+
+SIM_TEST_WITH(ClaimBesideWritersSim, WaitsForNoShardWhileOthersHaveSomething,
+              (sim::Options{.schedules = 1000, .cpus = 2})) {
+  auto list = find_dirty_list_design("timer-wheel")
+                  ->make(DirtyListOptions{.shards = 4, .lock_class = &claim_lock_class});
+  const Instant now{1'000'000'000'000};
+  std::array<Page, 7> pages;
+  Atomic<std::uint32_t> listed{0};
+  Atomic<bool> done{false};
+  const auto lists = [&](std::size_t first) {
+    list->mark_dirty(pages[first].object, kDirtyData, now);
+    listed.fetch_add(1, std::memory_order_seq_cst);
+    while (listed.load(std::memory_order_seq_cst) != 4) yield_thread();
+  };
+  std::vector<Thread> writers;
+  for (std::size_t i = 1; i < 4; ++i) {
+    writers.emplace_back("writer", [&, i] {
+      lists(i);
+      if (i == 1) {
+        for (std::size_t k = 4; k < pages.size(); ++k) {
+          list->mark_dirty(pages[k].object, kDirtyData, now);
+        }
+      }
+      while (!done.load(std::memory_order_seq_cst)) yield_thread();
+    });
+  }
+  lists(0);
+  // One object in each shard, and one thread that may hold one of them: two claims need wait for nothing.
+  const std::uint64_t contended = claim_lock_class.stats().contended;
+  SelectionRequest request;
+  request.now = now;
+  request.dirtied_before = Instant::max();
+  {
+    auto selection = list->select(request);
+    for (int i = 0; i < 2; ++i) {
+      DirtyObject* claimed = nullptr;
+      SIM_CHECK(selection->claim(std::span(&claimed, 1)) == 1);
+      WriteSlot slot;
+      slot.object = claimed;
+      SIM_CHECK(list->begin_write(slot));
+      slot.outcome = WriteOutcome::kWritten;
+      list->end_write(slot, WorkKind::kBackground, now);  // takes no lock
+    }
+  }
+  SIM_CHECK(claim_lock_class.stats().contended == contended);
+  done.store(true, std::memory_order_seq_cst);
+  for (Thread& writer : writers) writer.join();
+  for (Page& page : pages) list->cancel(page.object);
+}
+
 // ---- cancel against the begin and the end of a write, with the memory gone at once ----
 
 SIM_TEST_WITH(CancelRaceSim, LeavesBeforeTheWriteOrWaitsForIt, (sim::Options{.schedules = 1000, .cpus = 2})) {

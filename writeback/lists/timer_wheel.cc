@@ -2,9 +2,9 @@
 // Owns:      the shards' wheels; a sync's sets belong to their wheels.
 // Locks:     ListShard::lock. No hold looks at more than kMaxClaim (32) elements; what expires is detached by
 //            pointer, whatever its number.
-// Order:     oldest slot first within a shard; between shards by their hints, re-read for every hold. Within
-//            a slot (134 ms): order of arrival; what comes back goes behind it, so that large objects take
-//            turns with the small ones of their slot.
+// Order:     oldest slot first within a shard; between shards by their hints, re-read for every hold, those
+//            that somebody holds last. Within a slot (134 ms): order of arrival; what comes back goes behind
+//            it, so that large objects take turns with the small ones of their slot.
 // Lateness:  a slot that straddles the cut-off stays: at most one slot late, never early.
 // Faults:    none known among the properties of the conformance suite.
 // Source:    timerwheel/wheel.h; docs/dirty-lists.md.
@@ -72,12 +72,8 @@ class TimerWheelList final : public DirtyListBase {
   WheelListShard& wheel_shard(std::uint32_t index) const {
     return static_cast<WheelListShard&>(shard(index));
   }
-  // By CPU, then by thread: threads that share a CPU (one of them perhaps preempted while it holds a lock)
-  // use different shards.
   std::uint32_t pick_shard(const DirtyObject&) const override {
-    const std::uint32_t count = shard_count();
-    if (count == 1) return 0;
-    return (current_cpu() * cpu_stride_ + (thread_number() & (cpu_stride_ - 1))) & (count - 1);
+    return pick_wheel_shard(shard_count(), cpu_stride_);
   }
   bool any_shard_will_do() const override { return true; }
   Instant oldest_of(const ListShard& shard) const override {
@@ -149,7 +145,8 @@ void TimerWheelList::unlink_locked(ListShard& shard, DirtyObject& object) {
 }
 
 // Periodic, background, reclaim: ready buckets first, then slot by slot, always from the shard whose oldest
-// is the oldest.
+// is the oldest. Where a shard is held (by a writer, who may have been preempted), the next oldest comes
+// first; it is waited for when nothing else is left.
 class TimerWheelList::Taking final : public SelectionBase {
  public:
   Taking(TimerWheelList& list, const SelectionRequest& request)
@@ -161,17 +158,29 @@ class TimerWheelList::Taking final : public SelectionBase {
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;
 
-  std::size_t claim_listed(std::span<DirtyObject*> out) override {
-    std::bitset<kMaxListShards> exhausted;
+  using Shards = std::bitset<kMaxListShards>;
+
+  // clang can't follow a lock that is taken in one of two ways.
+  std::size_t claim_listed(std::span<DirtyObject*> out) override TW_NO_THREAD_SAFETY_ANALYSIS {
+    Shards exhausted;
+    Shards held;
     std::size_t claimed = 0;
     while (claimed < out.size()) {
-      const std::uint32_t index = oldest_shard(exhausted);
+      std::uint32_t index = oldest_shard(exhausted | held);
+      const bool waits = index == kNone && claimed == 0 && held.any();
+      if (waits) index = oldest_shard(exhausted);
       if (index == kNone) break;
       WheelListShard& home = list_.wheel_shard(index);
+      if (waits) {
+        home.lock.lock();
+      } else if (!home.lock.try_lock()) {
+        held.set(index);
+        continue;
+      }
+      ShardHold hold(home, ShardHold::Locked{});
       WheelNode* nodes[kMaxClaim];
-      ShardHold hold(home);
-      const std::size_t got =
-          take_locked(home, std::span(nodes).first(std::min(kMaxClaim, out.size() - claimed)));
+      const std::size_t bound = std::min(home.wheel.claims_per_hold(), out.size() - claimed);
+      const std::size_t got = take_locked(home, std::span(nodes).first(bound));
       // Its hint speaks of a slot that straddles the cut-off, or of what a sync holds.
       if (got == 0) exhausted.set(index);
       claimed += list_.claim_nodes_locked(home, std::span(nodes).first(got), out.subspan(claimed));
@@ -186,7 +195,7 @@ class TimerWheelList::Taking final : public SelectionBase {
     if (!home.wheel.has_ready() && home.wheel.detach_oldest()) ++home.detached_buckets;
     return home.wheel.claim(nodes);
   }
-  std::uint32_t oldest_shard(const std::bitset<kMaxListShards>& exhausted) const {
+  std::uint32_t oldest_shard(const Shards& left_out) const {
     const bool all = request_.kind != WorkKind::kPeriodic;
     const std::uint32_t count = list_.shard_count();
     std::uint32_t found = kNone;
@@ -196,7 +205,7 @@ class TimerWheelList::Taking final : public SelectionBase {
       const Instant here = list_.wheel_shard(index).hint.oldest();
       // What lies in the future was listed before the clock was set back: the wheel then notices.
       const bool concerned = all || here <= request_.dirtied_before || here > request_.now;
-      if (here >= oldest || !concerned || exhausted[index]) continue;
+      if (here >= oldest || !concerned || left_out[index]) continue;
       oldest = here;
       found = index;
     }
