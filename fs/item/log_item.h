@@ -14,6 +14,7 @@
 // Source:    machinery in the manner of XFS's log items, from public documentation.
 #pragma once
 #include <cstdint>
+#include <memory>
 
 #include <boost/intrusive/list_hook.hpp>
 #include <boost/intrusive/options.hpp>
@@ -24,6 +25,8 @@
 namespace tidewheel {
 
 class LogVectorWriter;
+struct CilEntry;
+struct LogImage;
 
 enum class PushResult : std::uint8_t {
   kPushed,    // it is on its way home, or queued for that
@@ -71,14 +74,18 @@ class LogItem {
   virtual void pin() noexcept = 0;
   // The commit is in the checkpoint with this number: unlocks the object.
   virtual void committing(std::uint64_t checkpoint) noexcept = 0;
-  // The transaction ends without it: was not dirty, or the transaction was cancelled. Unlocks the object.
+  // The transaction ends without it: it was not dirty, or the transaction was cancelled, or it says that an
+  // intent of the same checkpoint is done (neither is written then). Unlocks the object.
   virtual void release() noexcept = 0;
+  // Of an item that says that an intent is done: the intent.
+  virtual LogItem* intent() noexcept { return nullptr; }
 
   // ---- the log's completion thread ----
   // The checkpoint that began at start_lsn is on stable storage. Answers which LSN the item has in the AIL:
-  // start_lsn; an earlier one that it must keep; kNeverLsn: none, it does not go there (and may be gone).
+  // start_lsn; an earlier one that it must keep; kNeverLsn: none, it does not go there.
   virtual Lsn committed(Lsn start_lsn) noexcept { return start_lsn; }
-  // Once per pin, after committed(). aborted: the checkpoint will never be written. The item may be gone.
+  // Once per pin, after committed(), which does not come when aborted: the checkpoint will never be stable.
+  // The item may be gone afterwards.
   virtual void unpin(bool aborted) noexcept = 0;
 
   // ---- the pusher: the AIL's lock is held ----
@@ -90,6 +97,12 @@ class LogItem {
   void set(Flag flag) { flags_.fetch_or(flag, std::memory_order_release); }
   void clear(Flag flag) { flags_.fetch_and(~static_cast<std::uint32_t>(flag), std::memory_order_release); }
 
+  // ---- the CIL's: committers, with the object and the CIL's context locked ----
+  std::uint64_t checkpoint = 0;        // the newest that holds it; 0: none so far
+  CilEntry* entry = nullptr;           // its place there; stale once that checkpoint is closed
+  std::unique_ptr<LogImage> shadow;    // the image of the next commit, formatted before the context is locked
+  std::unique_ptr<CilEntry> spare;     // the place of the next checkpoint
+
   // ---- the AIL's, under its lock ----
   using Hook = boost::intrusive::list_member_hook<
       boost::intrusive::link_mode<boost::intrusive::safe_link>>;
@@ -98,8 +111,8 @@ class LogItem {
   bool in_ail = false;
 
  protected:
-  LogItem() = default;
-  ~LogItem();  // asserts that it is in no list
+  LogItem();
+  ~LogItem();  // asserts that it is not in the AIL
 
  private:
   Atomic<std::uint32_t> flags_{0};

@@ -1,0 +1,83 @@
+// Completion: records become stable in order; their checkpoints' items go to the AIL; tails free space.
+#include "base/assert.h"
+#include "fs/log/log.h"
+
+namespace tidewheel {
+
+void Log::record_retired(Iclog& record, bool stable) {
+  const bool tail_record = record.purpose == Iclog::Purpose::kTail;
+  if (stable && record.flushes) publish_tail(record.tail(), tail_record ? kTailRecordBytes : 0);
+  if (record.ends != nullptr) {
+    const std::unique_ptr<Checkpoint> checkpoint = std::move(record.ends);
+    end_checkpoint(*checkpoint, stable);
+    return;
+  }
+  if (record.purpose == Iclog::Purpose::kCheckpoint) return;
+  // With nothing in the AIL the tail goes on to this very record.
+  if (stable && tail_record) ail_->checkpoint_stable(record.lsn());
+  MutexLock hold(lock_);
+  if (tail_record) {
+    tail_record_in_flight_ = false;
+    space_asked_ = true;
+    worker_.notify_one();
+  } else if (stable) {
+    unmount_stable_ = true;
+    changed_.notify_all();
+  }
+}
+
+void Log::record_failed(Error error) { shut_down(error); }
+
+// The record that is stable now says that recovery starts at `tail`: what lies before it may be overwritten.
+// A tail record has used own space, which is taken back from what it freed: it is only written where it frees
+// more.
+void Log::publish_tail(Lsn tail, std::int64_t own_bytes) {
+  std::int64_t freed = 0;
+  {
+    MutexLock hold(lock_);
+    TW_ASSERT(tail >= published_tail_, "a later record carries an earlier tail");
+    freed = static_cast<std::int64_t>(log_distance_bytes(published_tail_, tail, place_.sectors));
+    published_tail_ = tail;
+    if (need_told_) {
+      space_asked_ = true;
+      worker_.notify_one();
+    }
+  }
+  give_back(freed - own_bytes);
+}
+
+void Log::end_checkpoint(Checkpoint& checkpoint, bool stable) {
+  if (stable) {
+    // Before its items: they may be home, and out again, before all of them are in.
+    ail_->checkpoint_stable(checkpoint.start);
+    entering_.clear();
+    for (const auto& entry : checkpoint.entries) {
+      if (entry->whiteout) continue;
+      const Lsn lsn = entry->item->committed(checkpoint.start);
+      if (lsn == checkpoint.start) {
+        entering_.push_back(entry->item);
+      } else if (lsn != kNeverLsn) {
+        LogItem* const one[] = {entry->item};
+        ail_->insert(one, lsn);
+      }
+    }
+    ail_->insert(entering_, checkpoint.start);
+  }
+  for (const auto& entry : checkpoint.entries) {
+    if (!stable) entry->item->set(LogItem::kAborted);
+    entry->item->unpin(!stable);
+  }
+  MutexLock hold(lock_);
+  if (stable) {
+    TW_ASSERT(checkpoint.sequence == stable_sequence_ + 1, "checkpoints become stable out of order");
+    stable_sequence_ = checkpoint.sequence;
+    ++checkpoints_;
+    if (need_told_) space_asked_ = true;
+    worker_.notify_one();
+  } else {
+    ++aborted_;
+  }
+  changed_.notify_all();
+}
+
+}  // namespace tidewheel
