@@ -113,9 +113,9 @@ class Ail {
   // ---- pushing ----
   // Everything that is in now is to go home. Returns at once.
   void push_all() TW_EXCLUDES(lock_);
-  // Somebody waits for log space: so much of the log must become free, where the usual quarter is less. 0:
-  // nobody.
-  void set_needed_free(std::uint64_t bytes) TW_EXCLUDES(lock_);
+  // Somebody waits for log space: what lies at or before `tail` must go, where the usual quarter is less. The
+  // log says where, since it alone knows its head and what tickets hold. kNoLsn: nobody.
+  void set_needed_tail(Lsn tail) TW_EXCLUDES(lock_);
   // Pushes until nothing is in. Items that others insert meanwhile are waited for as well.
   Result<void> wait_empty() TW_EXCLUDES(lock_);
   // Nothing more is pushed; waiters end. From any thread, also a completion's; harmless twice.
@@ -200,7 +200,7 @@ class Ail {
   Lsn newest_checkpoint_ TW_GUARDED_BY(lock_);
   Lsn target_ TW_GUARDED_BY(lock_);       // push what lies at or before this; never lowered
   bool push_all_ TW_GUARDED_BY(lock_) = false;
-  std::uint64_t needed_free_ TW_GUARDED_BY(lock_) = 0;
+  Lsn needed_tail_ TW_GUARDED_BY(lock_);
   std::uint32_t empty_waiters_ TW_GUARDED_BY(lock_) = 0;
   bool shut_down_ TW_GUARDED_BY(lock_) = false;
   // The pusher's own state between passes.

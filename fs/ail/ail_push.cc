@@ -23,8 +23,9 @@ class Ail::WalkScope final : public PushScope {
   bool dropped_ = false;
 };
 
-// A quarter of the log is kept physically free, or as much as those who wait for space need. What counts is
-// the distance between the oldest and the newest item, not reservations: those come back by themselves.
+// A quarter of the log is kept physically free, and as much as those who wait for space need. What counts for
+// the quarter is the distance between the oldest and the newest item, not reservations: those come back by
+// themselves.
 void Ail::raise_target_locked() {
   if (items_.empty()) return;
   const Lsn newest = items_.back().lsn;
@@ -32,10 +33,11 @@ void Ail::raise_target_locked() {
     target_ = std::max(target_, newest);
     return;
   }
+  target_ = std::max(target_, std::min(needed_tail_, newest));
   const Lsn oldest = items_.front().lsn;
   const std::uint64_t log_bytes = std::uint64_t{log_sectors_} * kLogSectorBytes;
   const std::uint64_t used = log_distance_bytes(oldest, newest, log_sectors_);
-  const std::uint64_t keep = std::min(std::max(log_bytes / 4, needed_free_), log_bytes);
+  const std::uint64_t keep = log_bytes / 4;
   const std::uint64_t free = log_bytes - std::min(used, log_bytes);
   if (free >= keep) return;
   const std::uint64_t sectors = (keep - free + kLogSectorBytes - 1) / kLogSectorBytes;
@@ -62,10 +64,10 @@ void Ail::push_all() {
   push_all_ = false;
 }
 
-void Ail::set_needed_free(std::uint64_t bytes) {
+void Ail::set_needed_tail(Lsn tail) {
   MutexLock hold(lock_);
-  const bool more = bytes > needed_free_;
-  needed_free_ = bytes;
+  const bool more = tail > needed_tail_;
+  needed_tail_ = tail;
   if (more) hurry_locked();
 }
 

@@ -1,11 +1,11 @@
 #include "fs/log/iclog.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <new>
 
 #include "base/assert.h"
+#include "fs/format/log_record.h"
 #include "fs/log/checkpoint.h"
 
 namespace tidewheel {
@@ -36,55 +36,23 @@ void Iclog::append(std::uint32_t checkpoint, std::uint8_t flags, std::span<const
 }
 
 void Iclog::finish(const LogPlace& place, Lsn lsn, Lsn tail, std::uint32_t previous_sector) {
-  // Fewer payload sectors may need fewer headers than were kept free for a full buffer.
-  const std::uint32_t payload_sectors = (payload_bytes_ + kLogSectorBytes - 1) / kLogSectorBytes;
-  constexpr std::uint32_t kUnitSectors = disk::kLogWriteUnitBytes / kLogSectorBytes;
-  std::uint32_t headers = 0;
-  do {
-    ++headers;
-    sectors_ = (headers + payload_sectors + kUnitSectors - 1) / kUnitSectors * kUnitSectors;
-  } while (disk::log_header_sectors(sectors_) != headers);
+  sectors_ = disk::log_record_sectors(payload_bytes_);
   TW_ASSERT(bytes() <= capacity_bytes_, "a record outgrows its buffer");
   lsn_ = lsn;
   tail_ = tail;
+  // A short record may need fewer headers than were kept free for a full buffer.
   std::byte* const start = memory_.get();
-  std::byte* const payload = start + headers * kLogSectorBytes;
+  std::byte* const payload = start + disk::log_header_sectors(sectors_) * kLogSectorBytes;
   if (payload != start + header_bytes_) std::memmove(payload, start + header_bytes_, payload_bytes_);
-  std::memset(payload + payload_bytes_, 0, (sectors_ - headers) * kLogSectorBytes - payload_bytes_);
-  std::memset(start, 0, headers * kLogSectorBytes);
-
-  auto& header = *reinterpret_cast<disk::LogRecordHeader*>(start);
-  header.cycle = lsn.cycle();
-  header.magic = disk::kLogRecordMagic;
-  header.version = disk::kLogVersion;
-  header.payload_bytes = payload_bytes_;
-  header.lsn = lsn.value;
-  header.tail_lsn = tail.value;
-  header.operation_count = operations_;
-  header.previous_sector = previous_sector;
-  header.record_sectors = sectors_;
-  header.uuid = disk::to_disk(place.uuid);
-  header.buffer_bytes = capacity_bytes_;
-  for (std::uint32_t i = 0; i < sectors_; ++i) {
-    std::byte* const sector = start + i * kLogSectorBytes;
-    const std::uint32_t cycle = lsn.block() + i < place.sectors ? lsn.cycle() : lsn.cycle() + 1;
-    auto& first = *reinterpret_cast<disk::Le32*>(sector);
-    if (i >= headers) {
-      const std::uint32_t word = i - headers;
-      if (word < disk::kWordsInHeader) {
-        header.words[word] = first.get();
-      } else {
-        const std::uint32_t rest = word - disk::kWordsInHeader;
-        auto& more = *reinterpret_cast<disk::LogMoreHeader*>(
-            start + (1 + rest / disk::kWordsInMore) * kLogSectorBytes);
-        more.words[rest % disk::kWordsInMore] = first.get();
-      }
-    } else if (i > 0) {
-      reinterpret_cast<disk::LogMoreHeader*>(sector)->magic = disk::kLogMoreMagic;
-    }
-    first = cycle;
-  }
-  header.crc = disk::crc_without({start, sectors_ * kLogSectorBytes}, offsetof(disk::LogRecordHeader, crc));
+  disk::seal_log_record({start, bytes()},
+                        {.uuid = place.uuid,
+                         .lsn = lsn,
+                         .tail_lsn = tail,
+                         .payload_bytes = payload_bytes_,
+                         .operation_count = operations_,
+                         .previous_sector = previous_sector,
+                         .buffer_bytes = capacity_bytes_},
+                        place.sectors);
 }
 
 // ---- the ring ----

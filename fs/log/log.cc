@@ -25,7 +25,7 @@ Log::Log(BlockDevice& device, const LogPlace& place, const LogPosition& position
       listener_(listener),
       reserve_head_(size_bytes()),
       write_head_(size_bytes()),
-      ring_(std::make_unique<IclogRing>(device, place, options.buffers, options.buffer_bytes, *this)),
+      ring_(new IclogRing(device, place, options.buffers, options.buffer_bytes, *this)),
       costs_{.payload_bytes = ring_->payload_bytes(), .header_bytes = ring_->header_bytes()},
       cil_(costs_, soft_bytes(place, options), position.next_sequence),
       lock_(log_class),

@@ -146,6 +146,8 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   Task next_task() TW_EXCLUDES(lock_);
   bool task_locked(Task& task) TW_REQUIRES(lock_);
   void look_for_space() TW_EXCLUDES(lock_);
+  Lsn tail_for(std::uint64_t need_bytes) const TW_EXCLUDES(lock_);
+  bool tail_record_pays_locked(Lsn tail) const TW_REQUIRES(lock_);
   void tick() TW_EXCLUDES(lock_);
   void want_locked(std::uint64_t sequence) TW_REQUIRES(lock_);
   void write_next_checkpoint() TW_EXCLUDES(lock_);
@@ -156,12 +158,11 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
 
   // ---- completion (log_completion.cc) ----
   void end_checkpoint(Checkpoint& checkpoint, bool stable);
-  void publish_tail(Lsn tail, std::uint64_t own_bytes) TW_EXCLUDES(lock_);
+  void publish_tail(Lsn tail, std::int64_t own_bytes) TW_EXCLUDES(lock_);
   std::int64_t granted_bytes(const GrantHead& head) const TW_EXCLUDES(lock_);
   void give_back(std::int64_t bytes);
 
   // ---- constant after start() ----
-  BlockDevice& device_;
   const LogPlace place_;
   const LogOptions options_;
   LogShutdownListener& listener_;

@@ -128,8 +128,8 @@ void Log::tick() {
   MutexLock hold(lock_);
   if (last_used > closed_sequence_) {
     want_locked(last_used);
-  } else if (closed_sequence_ == stable_sequence_ && !tail_record_in_flight_) {
-    tail_record_wanted_ = log_distance_bytes(published_tail_, tail, place_.sectors) > kTailRecordBytes;
+  } else {
+    tail_record_wanted_ = tail_record_pays_locked(tail);
   }
 }
 
@@ -137,8 +137,7 @@ void Log::tick() {
 // that has been published; and from the open checkpoint, when it has been written and its items are home.
 void Log::look_for_space() {
   const std::uint64_t need = std::max(reserve_head_.first_need_bytes(), write_head_.first_need_bytes());
-  const auto granted = static_cast<std::uint64_t>(std::max<std::int64_t>(reserve_granted_bytes(), 0));
-  ail_->set_needed_free(need == 0 ? 0 : need + granted + kOwnBytes);
+  ail_->set_needed_tail(need == 0 ? kNoLsn : tail_for(need));
   const std::uint64_t last_used = cil_.last_used_sequence();
   const Lsn tail = ail_->tail_lsn();
   MutexLock hold(lock_);
@@ -146,11 +145,30 @@ void Log::look_for_space() {
   if (need == 0) return;
   // A record of a checkpoint in flight publishes as well, and its end looks again.
   if (closed_sequence_ != stable_sequence_ || tail_record_in_flight_) return;
-  if (log_distance_bytes(published_tail_, tail, place_.sectors) > kTailRecordBytes) {
+  if (tail_record_pays_locked(tail)) {
     tail_record_wanted_ = true;
   } else if (last_used > closed_sequence_) {
     want_locked(last_used);
   }
+}
+
+// Where the tail must be for so many bytes to fit beside what tickets hold.
+Lsn Log::tail_for(std::uint64_t need_bytes) const {
+  const std::int64_t granted = reserve_granted_bytes();
+  MutexLock hold(lock_);
+  const auto in_use = static_cast<std::int64_t>(log_distance_bytes(published_tail_, head_, place_.sectors));
+  const std::int64_t may_use =
+      static_cast<std::int64_t>(size_bytes()) - kOwnBytes - granted - static_cast<std::int64_t>(need_bytes);
+  if (in_use <= may_use) return kNoLsn;
+  const auto sectors = static_cast<std::uint64_t>(in_use - std::max<std::int64_t>(may_use, 0)) / kLogSectorBytes;
+  return log_advance(published_tail_, sectors + 1, place_.sectors);
+}
+
+// Whether a record without operations would free more than it takes. Nothing else is on its way that could
+// publish the tail first.
+bool Log::tail_record_pays_locked(Lsn tail) const {
+  return closed_sequence_ == stable_sequence_ && !tail_record_in_flight_ &&
+         log_distance_bytes(published_tail_, tail, place_.sectors) > kTailRecordBytes;
 }
 
 void Log::space_wanted() {
@@ -228,16 +246,18 @@ void Log::write_next_checkpoint() {
   last.flushes = true;
   lay_out(last);
   stream.count(last);
-  const std::int64_t unused = std::exchange(checkpoint->granted_bytes, 0);
+  give_back(std::exchange(checkpoint->granted_bytes, 0));
   last.ends = std::move(checkpoint);
   ring_->seal(last);
-  give_back(unused);
 }
 
 void Log::write_tail_record() {
+  const Lsn tail = ail_->tail_lsn();
   {
     MutexLock hold(lock_);
     tail_record_wanted_ = false;
+    // A checkpoint that was closed meanwhile publishes the tail as well, and when it ends it is looked again.
+    if (!tail_record_pays_locked(tail)) return;
     tail_record_in_flight_ = true;
     ++tail_records_;
   }

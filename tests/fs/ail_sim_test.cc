@@ -132,7 +132,7 @@ SIM_TEST(AilSim, WakesForASleeperThatNeedsSpace) {
   AilPusher pusher(machine.ail);
   machine.commit(0, 1);
   machine.commit(1, 200);
-  Thread sleeper("reserve", [&] { machine.ail.set_needed_free(1000 * kLogSectorBytes); });
+  Thread sleeper("reserve", [&] { machine.ail.set_needed_tail(Lsn::make(1, 200)); });
   while (machine.ail.tail_lsn() < Lsn::make(1, 201)) sleep_for(milliseconds(10));
   sleeper.join();
   pusher.stop();

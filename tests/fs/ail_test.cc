@@ -244,21 +244,21 @@ TEST_F(AilTest, PushesAllOnceWhenAsked) {
   EXPECT_EQ(later.pushes, 0U);
 }
 
-TEST_F(AilTest, FreesAsMuchAsTheSleepersNeed) {
+TEST_F(AilTest, PushesUpToTheTailThatSleepersNeed) {
   MockItem& a = add(Lsn::make(1, 0));
   MockItem& b = add(Lsn::make(1, 100));
   MockItem& c = add(Lsn::make(1, 400));
   EXPECT_EQ(ail.walk(), Duration::max());
-  ail.set_needed_free(724 * kLogSectorBytes);  // 624 are free: the first 100 blocks must go
+  ail.set_needed_tail(Lsn::make(1, 399));
   ail.walk();
   EXPECT_EQ(a.pushes + b.pushes, 2U);
   EXPECT_EQ(c.pushes, 0U);
 }
 
-TEST_F(AilTest, NeedOfMoreThanTheLogIsTheWholeLog) {
+TEST_F(AilTest, NeedBeyondEverythingIsEverything) {
   MockItem& a = add(Lsn::make(1, 0));
   MockItem& b = add(Lsn::make(1, 100));
-  ail.set_needed_free(UINT64_MAX);
+  ail.set_needed_tail(kNeverLsn);
   ail.walk();
   EXPECT_EQ(a.pushes + b.pushes, 2U);
 }

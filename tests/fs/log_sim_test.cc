@@ -1,0 +1,150 @@
+// The log, its AIL and pusher with committers beside them, under every order the simulator tries: nothing
+// waits for ever, everything acknowledged can be read back, everything gets home.
+#include <gtest/gtest.h>
+
+#include <list>
+
+#include "base/sim.h"
+#include "base/thread.h"
+#include "tests/fs/log_reader.h"
+#include "tests/fs/log_rig.h"
+
+namespace tidewheel {
+namespace {
+
+constexpr sim::Options kFew{.schedules = 100};
+
+std::string text_of(std::uint64_t version, std::size_t bytes) {
+  std::string text = std::to_string(version) + ' ';
+  text.resize(std::max(bytes, text.size()), '.');
+  return text;
+}
+
+void check_at_rest(LogRig& rig) {
+  SIM_CHECK(rig.log.reserve_granted_bytes() == 0);
+  SIM_CHECK(rig.log.write_granted_bytes() == 0);
+  for (const LoggedObject* object : rig.objects) {
+    SIM_CHECK(object->pins.load(std::memory_order_relaxed) == 0);
+  }
+}
+
+// The newest version of each object in what can be read is at least the one whose force returned.
+SIM_TEST_WITH(LogSim, MakesDurableWhatAForceReturnedFor, kFew) {
+  std::list<LoggedObject> objects;
+  LogRig rig({.sectors = 1024, .pusher = false});
+  for (int i = 0; i < 3; ++i) rig.add(objects.emplace_back("object" + std::to_string(i)));
+  std::vector<Thread> writers;
+  for (std::uint64_t w = 0; w < 3; ++w) {
+    writers.emplace_back("write", [&rig, &objects, w] {
+      LoggedObject& mine = *std::next(objects.begin(), static_cast<std::ptrdiff_t>(w));
+      for (std::uint64_t version = 1; version <= 2; ++version) {
+        const std::uint64_t sequence = rig.change(mine, text_of(version, 40));
+        SIM_CHECK(rig.log.force(sequence).has_value());
+        const ReadLog read = read_log(rig.device, rig.place, Lsn::make(1, 0));
+        std::uint64_t newest = 0;
+        for (const ReadCheckpoint& checkpoint : read.committed) {
+          for (std::size_t i = 0; i + 1 < checkpoint.regions.size(); i += 2) {
+            if (checkpoint.regions[i] == mine.name) newest = std::stoull(checkpoint.regions[i + 1]);
+          }
+        }
+        SIM_CHECK(newest >= version);
+      }
+    });
+  }
+  for (Thread& writer : writers) writer.join();
+  rig.close();
+  check_at_rest(rig);
+}
+
+// A log so small that every commit waits for space: for the pusher, the published tail, the closed checkpoint.
+SIM_TEST_WITH(LogSim, GetsOnInALogThatIsAlwaysFull, kFew) {
+  std::list<LoggedObject> objects;
+  LogRig rig({.sectors = 160, .buffers = 2});
+  for (int i = 0; i < 4; ++i) rig.add(objects.emplace_back("object" + std::to_string(i)));
+  std::vector<Thread> writers;
+  for (std::uint64_t w = 0; w < 3; ++w) {
+    writers.emplace_back("write", [&rig, &objects, w] {
+      for (std::uint64_t i = 0; i < 4; ++i) {
+        LoggedObject& object = *std::next(objects.begin(), static_cast<std::ptrdiff_t>((w + i) % 4));
+        SIM_CHECK(rig.change(object, text_of(i, 9000)) != 0);
+      }
+    });
+  }
+  for (Thread& writer : writers) writer.join();
+  rig.close();
+  check_at_rest(rig);
+  for (const LoggedObject& object : objects) SIM_CHECK(object.home == object.text);
+}
+
+// Rolls beyond the units that were reserved, two at once, in a log with room for little more.
+SIM_TEST_WITH(LogSim, LetsARollingTransactionOnBeforeWhoHasNotBegun, kFew) {
+  std::list<LoggedObject> objects;
+  LogRig rig({.sectors = 160, .buffers = 2});
+  for (int i = 0; i < 3; ++i) rig.add(objects.emplace_back("object" + std::to_string(i)));
+  std::vector<Thread> writers;
+  for (std::uint64_t w = 0; w < 2; ++w) {
+    writers.emplace_back("roll", [&rig, &objects, w]() TW_NO_THREAD_SAFETY_ANALYSIS {
+      LoggedObject& mine = *std::next(objects.begin(), static_cast<std::ptrdiff_t>(w));
+      auto ticket = rig.log.reserve(3000, 2, true);
+      SIM_CHECK(ticket.has_value());
+      for (std::uint64_t i = 0; i < 4; ++i) {
+        mine.lock.lock();
+        mine.text = text_of(i, 2500);
+        LogItem* const items[] = {&mine};
+        rig.log.commit(items, *ticket);
+        SIM_CHECK(rig.log.roll(*ticket).has_value());
+      }
+      rig.log.end(*ticket);
+    });
+  }
+  writers.emplace_back("write", [&rig, &objects] {
+    for (std::uint64_t i = 0; i < 3; ++i) SIM_CHECK(rig.change(objects.back(), text_of(i, 9000)) != 0);
+  });
+  for (Thread& writer : writers) writer.join();
+  rig.close();
+  check_at_rest(rig);
+}
+
+// Committers that meet a full checkpoint sleep until it is closed, whatever others relog meanwhile.
+SIM_TEST_WITH(LogSim, WakesWhoWaitsForAFullCheckpoint, kFew) {
+  std::list<LoggedObject> objects;
+  LogRig rig({.sectors = 2048, .soft_bytes = 2048, .pusher = false});
+  for (int i = 0; i < 3; ++i) rig.add(objects.emplace_back("object" + std::to_string(i)));
+  std::vector<Thread> writers;
+  for (std::uint64_t w = 0; w < 3; ++w) {
+    writers.emplace_back("write", [&rig, &objects, w] {
+      for (std::uint64_t i = 0; i < 3; ++i) {
+        LoggedObject& object = *std::next(objects.begin(), static_cast<std::ptrdiff_t>(w));
+        SIM_CHECK(rig.change(object, text_of(i, i % 2 == 0 ? 5000 : 10)) != 0);
+      }
+    });
+  }
+  for (Thread& writer : writers) writer.join();
+  rig.close();
+  check_at_rest(rig);
+}
+
+// Everything ends when the log dies under those who commit, force, reserve, roll and wait.
+SIM_TEST_WITH(LogSim, EndsEverybodyWhenItDies, kFew) {
+  std::list<LoggedObject> objects;
+  LogRig rig({.sectors = 160, .buffers = 2});
+  for (int i = 0; i < 3; ++i) rig.add(objects.emplace_back("object" + std::to_string(i)));
+  std::vector<Thread> threads;
+  for (std::uint64_t w = 0; w < 3; ++w) {
+    threads.emplace_back("write", [&rig, &objects, w] {
+      LoggedObject& mine = *std::next(objects.begin(), static_cast<std::ptrdiff_t>(w));
+      for (std::uint64_t i = 0; i < 3; ++i) {
+        const std::uint64_t sequence = rig.change(mine, text_of(i, 8000));
+        if (sequence == 0 || !rig.log.force(sequence)) return;
+      }
+    });
+  }
+  threads.emplace_back("kill", [&rig] { rig.log.shut_down(Error{Reason::kIo, 0, 0}); });
+  for (Thread& thread : threads) thread.join();
+  rig.close();
+  check_at_rest(rig);
+  SIM_CHECK(rig.shutdowns.load(std::memory_order_relaxed) == 1);
+}
+
+}  // namespace
+}  // namespace tidewheel
