@@ -1,4 +1,4 @@
-// fs/log/checkpoint.h: what was committed between two switches of the CIL: written as a whole, stable as a whole.
+// fs/log/checkpoint.h: what was committed between two switches of the CIL: written, and stable, as a whole.
 // Owns:      its entries with their images.
 // Threads:   committers fill the open one through the CIL; after the switch the log's worker writes it, and
 //            then the completion thread ends it: one after the other.

@@ -13,8 +13,8 @@
 // Units:     bytes of log.
 // Errors:    none: a commit cannot fail. Whether the log still lives is asked before.
 // Invariant: (1) an item has one place in a checkpoint, with its newest image, and is pinned once for it;
-//            (2) a commit's items are all in one checkpoint; (3) each shard's tickets cover the records that its
-//            images can fill, counted as if they were written by themselves.
+//            (2) a commit's items are all in one checkpoint; (3) each shard's tickets cover the records that
+//            its images can fill, counted as if they were written by themselves.
 #pragma once
 #include <array>
 #include <cstdint>

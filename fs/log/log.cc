@@ -211,8 +211,8 @@ Lsn Log::head() const {
 
 std::int64_t Log::granted_bytes(const GrantHead& grants) const {
   MutexLock hold(lock_);
-  const std::int64_t used = grants.used_bytes();
-  return used - kOwnBytes - static_cast<std::int64_t>(log_distance_bytes(published_tail_, head_, place_.sectors));
+  const std::uint64_t in_use = log_distance_bytes(published_tail_, head_, place_.sectors);
+  return grants.used_bytes() - kOwnBytes - static_cast<std::int64_t>(in_use);
 }
 
 std::int64_t Log::reserve_granted_bytes() const { return granted_bytes(reserve_head_); }

@@ -19,8 +19,8 @@
 // be written, a record without operations publishes the tail.
 //
 // Owns:      its buffers, its worker and completion thread, the open checkpoint and those in flight.
-// Threads:   every method from any thread; start(), unmount() and the destructor by the mount alone. Items are
-//            told on the completion thread (log_item.h).
+// Threads:   every method from any thread; start(), unmount() and the destructor by the mount alone. Items
+//            are told on the completion thread (log_item.h).
 // Locks:     lock_ (kIclog): what is to be written, what is stable. Its parts' own: grant.h, cil.h, iclog.h.
 // Units:     bytes; LSNs in sectors.
 // Errors:    kShutDown once a write has failed or shut_down() was called: reservations are refused, forces
@@ -98,8 +98,8 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   Result<LogTicket> reserve(std::uint32_t payload_bytes, std::uint32_t units, bool rolls) TW_EXCLUDES(lock_);
   // Answers the sequence for force(). May wait, with nothing held, until a checkpoint that is full is closed.
   std::uint64_t commit(std::span<LogItem* const> items, LogTicket& ticket) TW_EXCLUDES(lock_);
-  // Gives back what the last commit left and takes the next unit: one that was reserved, else it waits, before
-  // all who have not begun. What the caller keeps locked meanwhile it must relog with the next commit.
+  // Gives back what the last commit left and takes the next unit: one that was reserved, else it waits,
+  // before all who have not begun. What the caller keeps locked meanwhile it must relog with the next commit.
   Result<void> roll(LogTicket& ticket) TW_EXCLUDES(lock_);
   void end(LogTicket& ticket);
 

@@ -40,7 +40,8 @@ class Log::OperationStream {
 
  private:
   void append(unsigned flags, std::span<const std::byte> bytes) {
-    record_->append(static_cast<std::uint32_t>(checkpoint_.sequence), static_cast<std::uint8_t>(flags), bytes);
+    const auto checkpoint = static_cast<std::uint32_t>(checkpoint_.sequence);
+    record_->append(checkpoint, static_cast<std::uint8_t>(flags), bytes);
   }
   void next_record() {
     log_.lay_out(*record_);
@@ -160,7 +161,8 @@ Lsn Log::tail_for(std::uint64_t need_bytes) const {
   const std::int64_t may_use =
       static_cast<std::int64_t>(size_bytes()) - kOwnBytes - granted - static_cast<std::int64_t>(need_bytes);
   if (in_use <= may_use) return kNoLsn;
-  const auto sectors = static_cast<std::uint64_t>(in_use - std::max<std::int64_t>(may_use, 0)) / kLogSectorBytes;
+  const std::int64_t too_many = in_use - std::max<std::int64_t>(may_use, 0);
+  const std::uint64_t sectors = static_cast<std::uint64_t>(too_many) / kLogSectorBytes;
   return log_advance(published_tail_, sectors + 1, place_.sectors);
 }
 

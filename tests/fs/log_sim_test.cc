@@ -56,7 +56,7 @@ SIM_TEST_WITH(LogSim, MakesDurableWhatAForceReturnedFor, kFew) {
   check_at_rest(rig);
 }
 
-// A log so small that every commit waits for space: for the pusher, the published tail, the closed checkpoint.
+// A log so small that every commit waits for space: the pusher's, a published tail's, a checkpoint's.
 SIM_TEST_WITH(LogSim, GetsOnInALogThatIsAlwaysFull, kFew) {
   std::list<LoggedObject> objects;
   LogRig rig({.sectors = 160, .buffers = 2});
@@ -122,6 +122,84 @@ SIM_TEST_WITH(LogSim, WakesWhoWaitsForAFullCheckpoint, kFew) {
   for (Thread& writer : writers) writer.join();
   rig.close();
   check_at_rest(rig);
+}
+
+// Who rolls when the log dies keeps nothing.
+SIM_TEST_WITH(LogSim, EndsARollWhenItDies, kFew) {
+  LoggedObject a("a");
+  LogRig rig({.sectors = 160, .buffers = 2, .pusher = false});
+  rig.add(a);
+  Thread roller("roll", [&rig, &a]() TW_NO_THREAD_SAFETY_ANALYSIS {
+    auto ticket = rig.log.reserve(9000, 1, true);
+    if (!ticket) return;
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      a.lock.lock();
+      a.text = text_of(i, 8900);
+      LogItem* const items[] = {&a};
+      const std::uint64_t sequence = rig.log.commit(items, *ticket);
+      // Nothing is pushed home: sooner or later it waits in vain, or the log dies before.
+      if (!rig.log.force(sequence) || !rig.log.roll(*ticket)) break;
+    }
+    rig.log.end(*ticket);
+  });
+  Thread killer("kill", [&rig] {
+    sleep_for(milliseconds(1));
+    rig.log.shut_down(Error{Reason::kIo, 0, 0});
+  });
+  roller.join();
+  killer.join();
+  rig.close();
+  check_at_rest(rig);
+}
+
+// ---- grants alone ----
+
+struct Nobody final : GrantHead::Queued {
+  void space_wanted() override {}
+};
+
+SIM_TEST(GrantSim, LosesNoSpaceThatComesBackWhileSomebodyQueues) {
+  GrantHead head(100);
+  Nobody nobody;
+  head.take_unchecked(100);
+  Thread giver("give", [&] {
+    head.give_back(40);
+    head.give_back(60);
+  });
+  std::vector<Thread> takers;
+  for (int i = 0; i < 2; ++i) {
+    takers.emplace_back("take", [&] {
+      SIM_CHECK(head.take(60, nobody).has_value());
+      head.give_back(60);
+    });
+  }
+  giver.join();
+  for (Thread& taker : takers) taker.join();
+  SIM_CHECK(head.used_bytes() == 0);
+}
+
+// Whoever asks for little does not pass by the one who waits for much.
+SIM_TEST(GrantSim, LetsNobodyPassWhoWaits) {
+  GrantHead head(100);
+  Nobody nobody;
+  head.take_unchecked(50);
+  Atomic<bool> large_has{false};
+  Thread large("large", [&] {
+    SIM_CHECK(head.take(90, nobody).has_value());
+    large_has.store(true, std::memory_order_relaxed);
+    head.give_back(90);
+  });
+  while (!head.has_waiters()) sleep_for(microseconds(1));
+  Thread small("small", [&] {
+    SIM_CHECK(head.take(20, nobody).has_value());
+    SIM_CHECK(large_has.load(std::memory_order_relaxed));  // both at once don't fit
+    head.give_back(20);
+  });
+  sleep_for(microseconds(5));
+  head.give_back(50);
+  large.join();
+  small.join();
+  SIM_CHECK(head.used_bytes() == 0);
 }
 
 // Everything ends when the log dies under those who commit, force, reserve, roll and wait.

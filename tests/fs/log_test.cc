@@ -151,6 +151,44 @@ TEST_P(LogBufferSize, ReadsBackWhatItWrote) {
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, LogBufferSize, testing::Values(16U << 10, 32U << 10, 64U << 10, 256U << 10));
 
+// The commit operation's record is not even submitted while an earlier one is under way: its flush would not
+// cover that.
+TEST(LogCommit, WritesItsLastRecordAfterAllOthersHaveCompleted) {
+  FaultyDevice device(RamDevice::make(LogRig::kLogOffset + 4096 * 512).value());
+  device.add({.op = IoOp::kWrite, .effect = FaultEffect::kStall, .count = 2});
+  LoggedObject a("a");
+  LogRig rig({.sectors = 4096}, &device);
+  rig.add(a);
+  const std::uint64_t sequence = rig.change(a, std::string(20'000, 'x'));  // two records
+  Thread forcer("force", [&] { EXPECT_TRUE(rig.log.force(sequence).has_value()); });
+  device.wait_stalled(1);
+  while (rig.log.stats().buffers.records < 2) yield_thread();  // sealed, and held back
+  EXPECT_EQ(device.stalled(), 1U);
+  EXPECT_EQ(device.release_stalled(), 1U);
+  device.wait_stalled(1);
+  EXPECT_EQ(rig.log.stable_sequence(), 0U);
+  EXPECT_EQ(device.release_stalled(), 1U);
+  forcer.join();
+}
+
+// A full checkpoint makes its committers wait for the switch, not for the device.
+TEST(LogCommit, GoesOnOnceAFullCheckpointIsClosed) {
+  FaultyDevice device(RamDevice::make(LogRig::kLogOffset + 4096 * 512).value());
+  device.add({.op = IoOp::kWrite, .effect = FaultEffect::kStall, .count = FaultRule::kForEver});
+  LoggedObject a("a");
+  LogRig rig({.sectors = 4096, .soft_bytes = 1024}, &device);
+  rig.add(a);
+  EXPECT_EQ(rig.change(a, std::string(5000, 'x')), 1U);
+  EXPECT_EQ(rig.change(a, std::string(5000, 'y')), 2U) << "each filled its checkpoint, none is written";
+  EXPECT_EQ(rig.log.stats().throttled, 2U);
+  device.clear_rules();
+  device.wait_stalled(1);
+  while (rig.log.stable_sequence() < 2) {
+    device.release_stalled();
+    yield_thread();
+  }
+}
+
 // ---- intents ----
 
 TEST(LogIntent, IsNotWrittenWhenItWasDoneInTheSameCheckpoint) {
