@@ -39,10 +39,15 @@ struct ChildRun {
   std::string failure;  // empty: json is whole
 };
 
-[[noreturn]] void run_as_child(const FsmarkOptions& options, const std::string& label, int out) {
+[[noreturn]] void run_as_child(const FsmarkOptions& options, const std::string& label, int out,
+                               pid_t parent) {
   // A terminal's Ctrl-C goes to the parent alone, which passes it on: once.
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  // Whoever ends the parent at once means this process too, which would go on with a sync as long as it takes.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+  // In a group of its own it is in the background, and may write its progress all the same (stty tostop).
+  signal(SIGTTOU, SIG_IGN);
   std::string text;
   auto made = make_target(options);
   if (const std::string* why = std::get_if<std::string>(&made)) {
@@ -74,6 +79,7 @@ ChildRun run_in_child(const FsmarkOptions& options, const std::string& label) {
   int ends[2];
   if (pipe(ends) != 0) return {.json = {}, .failure = std::string("pipe: ") + std::strerror(errno)};
   std::fflush(nullptr);
+  const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) {
     close(ends[0]);
@@ -82,7 +88,7 @@ ChildRun run_in_child(const FsmarkOptions& options, const std::string& label) {
   }
   if (child == 0) {
     close(ends[0]);
-    run_as_child(options, label, ends[1]);
+    run_as_child(options, label, ends[1], parent);
   }
   close(ends[1]);
   ChildRun run;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "bench/interrupt.h"
+#include "bench/numbers.h"
 
 namespace tidewheel::bench {
 
@@ -58,8 +59,9 @@ void Sampler::end_series() {
   recording_ = false;
 }
 
-void Sampler::phase(std::string name, std::uint64_t total) {
+void Sampler::phase(std::string name, std::uint64_t total, bool writes_back) {
   MutexLock hold(lock_);
+  phase_writes_back_ = writes_back;
   phase_name_ = std::move(name);
   phase_total_ = total;
   phase_base_ = files_();
@@ -88,6 +90,10 @@ void Sampler::run() {
     changed_.wait_for(lock_, throttled_seen_ ? milliseconds(25) : milliseconds(10));
     if (stopping_) break;
     if (interrupted()) target_.interrupt();
+    if (interrupted() && !interruption_shown_) {
+      interruption_shown_ = true;
+      if (options_.progress) show_progress_locked();  // at once: what follows may take long
+    }
     if (counting_) {
       take_sample_locked(true);
     } else if (recording_) {
@@ -154,6 +160,11 @@ void Sampler::show_progress_locked() {
   if (phase_total_ == 0) {
     std::fprintf(stderr, "%.0f s", elapsed);
     if (done != 0) std::fprintf(stderr, ", %llu files, %.0f/s", static_cast<unsigned long long>(done), rate);
+    if (phase_writes_back_) {
+      const TargetGauges gauges = target_.gauges();
+      const std::uint64_t left_bytes = gauges.dirty_bytes + gauges.writeback_bytes;
+      if (left_bytes != 0) std::fprintf(stderr, ", %s left", about_size(left_bytes).c_str());
+    }
   } else {
     std::fprintf(stderr, "%llu of %llu files, %.0f/s", static_cast<unsigned long long>(done),
                  static_cast<unsigned long long>(phase_total_), rate);
@@ -161,6 +172,7 @@ void Sampler::show_progress_locked() {
       std::fprintf(stderr, ", %.0f s left", static_cast<double>(phase_total_ - done) / rate);
     }
   }
+  if (interrupted()) std::fputs(" (Ctrl-C again to stop at once)", stderr);
   std::fflush(stderr);
   progress_shown_ = true;
 }

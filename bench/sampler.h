@@ -43,8 +43,8 @@ class Sampler {
   void end() TW_EXCLUDES(lock_);
   // The time series begins with the first begin() and ends here.
   void end_series() TW_EXCLUDES(lock_);
-  // For the progress line; total 0: not known.
-  void phase(std::string name, std::uint64_t total) TW_EXCLUDES(lock_);
+  // For the progress line; total 0: not known. writes_back: what is dirty is its rest.
+  void phase(std::string name, std::uint64_t total, bool writes_back = false) TW_EXCLUDES(lock_);
   // Stops, and writes the CSV's last row.
   void finish() TW_EXCLUDES(lock_);
   bool csv_failed() const { return csv_failed_; }
@@ -79,7 +79,9 @@ class Sampler {
   std::uint64_t phase_total_ TW_GUARDED_BY(lock_) = 0;
   std::uint64_t phase_base_ TW_GUARDED_BY(lock_) = 0;
   Instant phase_start_ TW_GUARDED_BY(lock_);
+  bool phase_writes_back_ TW_GUARDED_BY(lock_) = false;
   bool progress_shown_ TW_GUARDED_BY(lock_) = false;
+  bool interruption_shown_ TW_GUARDED_BY(lock_) = false;
   Thread thread_;
 };
 

@@ -151,7 +151,7 @@ void Conductor::create() {
 }
 
 void Conductor::final_sync() {
-  sampler_->phase("final sync", 0);
+  sampler_->phase("final sync", 0, true);
   const Instant start = SteadyClock::instance().now();
   result_.series.final_sync_from = start;
   const Result<void> synced = target_.sync();

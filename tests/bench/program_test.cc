@@ -18,6 +18,7 @@
 #include <sstream>
 
 #include "base/thread.h"
+#include "bench/default_image.h"
 #include "bench/designs.h"
 #include "fs/block/file_device.h"
 #include "fs/block/open_device.h"
@@ -502,6 +503,65 @@ TEST_F(ProgramTest, ASecondRunInTheFolderIsToldThatTheDefaultImageIsInUse) {
             0U);
   kill(child, SIGINT);
   EXPECT_EQ(wait(child), 0) << err();
+}
+
+TEST_F(ProgramTest, ATerminalIsToldWhatASyncAfterCtrlCHasLeftAndHowToStopIt) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+  ASSERT_GE(terminal, 0);
+  ASSERT_EQ(grantpt(terminal), 0);
+  ASSERT_EQ(unlockpt(terminal), 0);
+  const std::string name = ptsname(terminal);
+  const pid_t child = start({"fsmark", "--ram", "256M", "-n", "100000", "-L", "1000", "-S", "0", "-s", "16k",
+                             "--device-bandwidth", "1M", "--memory", "256M", "--interval-csv", "csv"},
+                            [&] {
+                              const int fd = open(name.c_str(), O_RDWR | O_NOCTTY);
+                              if (fd < 0 || dup2(fd, STDERR_FILENO) < 0) _exit(96);
+                            });
+  for (int i = 0; i < 3000 && read_file(root_ + "/csv").size() < 150; ++i) sleep_for(milliseconds(10));
+  kill(child, SIGINT);
+  std::string said;
+  const auto has = [&](const char* text) { return said.find(text) != std::string::npos; };
+  for (int i = 0; i < 1000 && !(has("final sync: 2 s") && has("M left (Ctrl-C again")); ++i) {
+    char chunk[4096];
+    const ssize_t n = read(terminal, chunk, sizeof chunk);
+    if (n > 0) said.append(chunk, static_cast<std::size_t>(n));
+    if (n <= 0) sleep_for(milliseconds(10));
+  }
+  EXPECT_TRUE(has("M left (Ctrl-C again to stop at once)")) << said;
+  kill(child, SIGINT);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << status;
+  close(terminal);
+}
+
+// The run of a comparison is a process of its own, which must not go on with its sync, and keep the image.
+TEST_F(ProgramTest, ARunOfAComparisonEndsWithIt) {
+  for (const int signal : {SIGKILL, SIGINT}) {
+    const pid_t parent = start({"compare", "--size", "256M", "--memory", "256M", "--threads", "1", "--rounds",
+                                "1", "--designs", "timer-wheel", "-n", "20000", "-s", "4k",
+                                "--device-bandwidth", "1M"});
+    const std::string image = root_ + "/out/default.img";
+    for (int i = 0; i < 3000 && !(stdfs::exists(image) && stdfs::file_size(image) != 0); ++i) {
+      sleep_for(milliseconds(10));
+    }
+    sleep_for(milliseconds(300));  // until something is dirty
+    kill(parent, signal);
+    if (signal == SIGINT) {
+      sleep_for(milliseconds(300));
+      kill(parent, signal);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(parent, &status, 0), parent);
+    EXPECT_TRUE(WIFSIGNALED(status)) << status;
+    bool free = false;
+    for (int i = 0; i < 500 && !free; ++i) {
+      free = std::holds_alternative<DefaultImage>(DefaultImage::lock(image)) &&
+             FileDevice::open({.path = image, .create = false}).has_value();
+      if (!free) sleep_for(milliseconds(10));
+    }
+    EXPECT_TRUE(free) << "the image is in use 5 s later";
+  }
 }
 
 TEST_F(ProgramTest, AFolderForTheDefaultImageThatCannotBeMadeIsSaid) {
