@@ -43,7 +43,7 @@ struct ChildRun {
                                pid_t parent) {
   // A terminal's Ctrl-C goes to the parent alone, which passes it on: once.
   setpgid(0, 0);
-  // Whoever ends the parent at once means this process too, which would go on with a sync as long as it takes.
+  // Whoever ends the parent at once means this process too, which would go on with a sync for any time.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   // In a group of its own it is in the background, and may write its progress all the same (stty tostop).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "base/assert.h"
 
@@ -31,9 +32,14 @@ void BlockAllocator::reach_locked(std::uint64_t group) {
       fresh->bits[i / 64] = n == 64 ? ~0ULL : (1ULL << n) - 1;
     }
     fresh->queued = true;
-    whole_.push_back(groups_.size());
     groups_.push_back(std::move(fresh));
+    queue_whole_locked(groups_.size() - 1);
   }
+}
+
+void BlockAllocator::queue_whole_locked(std::uint64_t group) {
+  whole_.push_back(group);
+  std::push_heap(whole_.begin(), whole_.end(), std::greater<>());
 }
 
 bool BlockAllocator::all_locked(BlockExtent extent, bool free) const {
@@ -62,7 +68,7 @@ void BlockAllocator::mark_locked(BlockExtent extent, bool free) {
       group.free += static_cast<std::uint32_t>(n);
       if (group.free == group_blocks(group_number) && !group.queued) {
         group.queued = true;
-        whole_.push_back(group_number);
+        queue_whole_locked(group_number);
       }
     } else {
       group.free -= static_cast<std::uint32_t>(n);
@@ -76,6 +82,7 @@ void BlockAllocator::mark_locked(BlockExtent extent, bool free) {
 bool BlockAllocator::next_run_locked() {
   for (;;) {
     while (!whole_.empty()) {
+      std::pop_heap(whole_.begin(), whole_.end(), std::greater<>());
       const std::uint64_t group = whole_.back();
       whole_.pop_back();
       groups_[group]->queued = false;

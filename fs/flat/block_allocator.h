@@ -6,10 +6,10 @@
 // Errors:    none: the caller has reserved what it asks for (FileIndex); to ask for more asserts.
 // Invariant: free + allocated = blocks under management.
 //
-// Where a run comes from, in this order: what is left of the run in hand; a whole group that has become
-// free again; the next group never used; at last, pieces of groups that are partly free, next fit. So a
-// device is written from front to back, deleted files' space is used again in long runs, and only a device
-// that is nearly full gives short ones.
+// Where a run comes from, in this order: what is left of the run in hand; the first whole group that has
+// become free again; the next group never used; at last, pieces of groups that are partly free, next fit.
+// So a device is written from front to back, deleted files' space is used again in long runs, and only a
+// device that is nearly full gives short ones.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -56,6 +56,7 @@ class BlockAllocator {
   std::uint64_t group_start(std::uint64_t group) const { return first_ + group * kGroupBlocks; }
   std::uint32_t group_blocks(std::uint64_t group) const;
   void reach_locked(std::uint64_t group) TW_REQUIRES(lock_);  // makes groups up to this one
+  void queue_whole_locked(std::uint64_t group) TW_REQUIRES(lock_);
   bool next_run_locked() TW_REQUIRES(lock_);
   void mark_locked(BlockExtent extent, bool free) TW_REQUIRES(lock_);
   bool all_locked(BlockExtent extent, bool free) const TW_REQUIRES(lock_);
@@ -65,7 +66,8 @@ class BlockAllocator {
 
   mutable Mutex lock_ TW_ACQUIRED_AFTER(kRankContext) TW_ACQUIRED_BEFORE(kRankInodeHash);
   std::vector<std::unique_ptr<Group>> groups_ TW_GUARDED_BY(lock_);  // reached so far
-  std::vector<std::uint64_t> whole_ TW_GUARDED_BY(lock_);            // reached, wholly free when queued
+  // Groups that were wholly free when queued: a heap with the first one on top.
+  std::vector<std::uint64_t> whole_ TW_GUARDED_BY(lock_);
   BlockExtent run_ TW_GUARDED_BY(lock_);      // in hand: free in the bitmap, given out from the front
   std::uint64_t cursor_ TW_GUARDED_BY(lock_) = 0;  // group where the search for pieces goes on
   std::uint64_t free_ TW_GUARDED_BY(lock_);

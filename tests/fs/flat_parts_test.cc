@@ -91,6 +91,33 @@ TEST(BlockAllocator, GivesABatchOneRun) {
   EXPECT_EQ(extents, 200U);
 }
 
+TEST(BlockAllocator, AnExtentTakenOutOfTheRunInHandIsNotGivenOut) {
+  BlockAllocator allocator(1, 10'000);
+  std::vector<BlockExtent> out;
+  allocator.allocate(10, out);
+  ASSERT_TRUE(allocator.take({500, 100}));
+  EXPECT_FALSE(allocator.take({599, 1}));
+  allocator.allocate(9'999 - 110, out);
+  for (const BlockExtent& extent : out) {
+    EXPECT_TRUE(extent.block + extent.blocks <= 500 || extent.block >= 600) << extent.block;
+  }
+  EXPECT_EQ(allocator.free_blocks(), 0U);
+  allocator.check_invariants();
+}
+
+// As after a mount: what lies free between the files is used from front to back, in long runs.
+TEST(BlockAllocator, GoesFromFrontToBackAlsoAfterExtentsWereTaken) {
+  constexpr std::uint64_t kGroup = BlockAllocator::kGroupBlocks;
+  BlockAllocator allocator(0, 100 * kGroup);
+  for (const std::uint64_t group : {40, 7, 60}) ASSERT_TRUE(allocator.take({group * kGroup, kGroup}));
+  std::vector<BlockExtent> out;
+  allocator.allocate(90 * kGroup, out);
+  EXPECT_EQ(out, (std::vector<BlockExtent>{{0, 7 * kGroup},
+                                           {8 * kGroup, 32 * kGroup},
+                                           {41 * kGroup, 19 * kGroup},
+                                           {61 * kGroup, 32 * kGroup}}));
+}
+
 TEST(BlockAllocator, UsesFreedGroupsBeforeFreshOnes) {
   BlockAllocator allocator(0, 1'000'000);
   std::vector<BlockExtent> first, again;

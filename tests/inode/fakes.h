@@ -37,6 +37,8 @@ class FakeStore final : public InodeSource {
   }
   Result<void> read_pages(Inode& inode, std::uint64_t first, std::span<Page* const> pages) override {
     const std::uint64_t size = inode.size();
+    // Until the data is in, nobody may see what the pages' memory holds.
+    for (const Page* page : pages) std::memset(page->data, 0xEE, kPageBytes);
     MutexLock lock(mutex_);
     ++reads;
     if (fail_reads) return TW_FAIL(kIo);

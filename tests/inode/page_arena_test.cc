@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <set>
 
@@ -121,6 +123,26 @@ TEST(PageArena, ReleasesFreePagesToTheBudgetAndTakesThemBack) {
   EXPECT_EQ(again.size(), 600U);
   EXPECT_EQ(arena->release(kPageBytes), 0U) << "nothing is free";
   for (Page* page : again) arena->free(*page);
+}
+
+TEST(PageArena, WhatItReleasesIsNotResidentAnyMore) {
+  MemoryBudget budget(300 * PageArena::kChargedPerPage, 0);
+  auto arena = arena_of(budget, 300 * kPageBytes);
+  std::vector<Page*> pages;
+  while (Page* page = arena->allocate()) pages.push_back(page);
+  const auto resident = [&] {
+    std::size_t n = 0;
+    for (const Page* page : pages) {
+      unsigned char in_core = 0;
+      EXPECT_EQ(mincore(page->data, kPageBytes, &in_core), 0);
+      n += in_core & 1U;
+    }
+    return n;
+  };
+  EXPECT_EQ(resident(), 300U) << "what is charged is resident, touched or not";
+  for (Page* page : pages) arena->free(*page);
+  EXPECT_EQ(arena->release(100 * kPageBytes), 100 * kPageBytes);
+  EXPECT_EQ(resident(), 200U);
 }
 
 TEST(PageArena, PopulatesAheadWithinTheBudget) {

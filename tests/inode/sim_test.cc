@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/inode/fakes.h"
+#include "writeback/error_sequence.h"
 
 namespace tidewheel {
 namespace {
@@ -54,6 +55,16 @@ SIM_TEST_WITH(InodeCacheSim, EvictionNeverTakesAnInodeThatIsFoundOrDirty, kSched
   world.inodes->evict(4);
   InodeHold inode = world.get(1);
   SIM_CHECK(read_of(world, *inode, 100) == filled(100, 3));
+}
+
+SIM_TEST_WITH(InodeCacheSim, AnInodeThatLeavesAnErrorBehindIsFoundMeanwhile, kSchedules) {
+  World world(kSmall);
+  world.store.add(1, 0);
+  ErrorSequence::record(world.get(1)->write_errors, Reason::kIo);
+  Thread reclaimer("reclaimer", [&] { world.inodes->evict(4); });
+  // Whether it finds the old one or loads it again: the file exists all the time.
+  SIM_CHECK(world.inodes->get(1).has_value());
+  reclaimer.join();
 }
 
 SIM_TEST_WITH(InodeCacheSim, TwoLookUpsLoadOnce, kSchedules) {
