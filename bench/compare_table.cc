@@ -147,6 +147,15 @@ std::string compare_table(const std::vector<RunFigures>& runs, const std::vector
     table.load_point("sustained *", &RunFigures::sustained);
     const auto number = [](double v) { return short_number(v); };
     table.figure("create, files/s", [](const RunFigures& r) { return r.files_per_s; }, number);
+    if (count > 1) {
+      table.figure(
+          "slowest/fastest thread",
+          [](const RunFigures& r) {
+            return static_cast<double>(r.slowest_files) /
+                   static_cast<double>(std::max<std::uint64_t>(r.fastest_files, 1));
+          },
+          [](double v) { return fixed(v, 2); });
+    }
     table.figure("CPU per file, µs", [](const RunFigures& r) { return r.cpu_us_per_file; },
                  [](double v) { return fixed(v, 2); });
     table.figure(

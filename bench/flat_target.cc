@@ -27,13 +27,14 @@ constexpr std::uint64_t kBudgetReserveBytes = 1ULL << 20;
 
 // What the threads have in common. The store goes and comes back at a remount.
 struct FlatAccess {
+  WritebackEngine* engine = nullptr;
   FlatStore* store = nullptr;
   std::uint64_t files_per_loop = 0;
 };
 
 class FlatThread final : public TargetThread {
  public:
-  explicit FlatThread(const FlatAccess& access) : access_(access) {}
+  explicit FlatThread(const FlatAccess& access) : access_(access), task_(access.engine->make_task()) {}
 
   Result<FileHandle> create(const FileRef& file) override {
     return hold(access_.store->create(key_of(file)));
@@ -44,7 +45,7 @@ class FlatThread final : public TargetThread {
     FlatFile& file = open_[handle];
     while (!data.empty()) {
       // Fewer bytes than asked: the rest is asked for again, which tells why.
-      const Result<std::uint64_t> n = access_.store->write(file, offset, data);
+      const Result<std::uint64_t> n = access_.store->write(file, offset, data, &task_);
       if (!n) return Unexpected(n.error());
       if (*n == 0) return TW_FAIL(kShortIo);
       offset += *n;
@@ -80,6 +81,7 @@ class FlatThread final : public TargetThread {
     return static_cast<FileHandle>(slot);
   }
   const FlatAccess& access_;
+  TaskThrottle task_;
   std::vector<FlatFile> open_;
 };
 
@@ -196,11 +198,13 @@ std::string FlatTarget::start() {
   engine.flushers = writeback.flushers != 0 ? writeback.flushers : default_flushers(writeback.design);
   engine.expire = writeback.expire;
   engine.interval = writeback.interval;
+  engine.throttle = writeback.throttle;
   engine.background_bytes = writeback.background_bytes;
   engine.dirty_bytes = writeback.dirty_bytes;
   auto made = WritebackEngine::make(engine, std::make_unique<ThreadDriver>());
   if (!made) return "--design " + writeback.design + ": " + std::string(made.error().sentence());
   engine_ = std::move(made).value();
+  access_.engine = engine_.get();
   auto store = FlatStore::format(*device_, *engine_, budget_, store_options());
   if (!store) {
     if (store.error().code == Reason::kNotEmpty) return foreign(options_.device);
@@ -217,6 +221,7 @@ std::string FlatTarget::start() {
 
 std::string FlatTarget::description() const {
   std::string text = "flat store on " + std::string(device_->name()) + ", " + options_.writeback.design;
+  if (options_.writeback.throttle != "hard-limit") text += ", throttle " + options_.writeback.throttle;
   if (options_.device.bandwidth != 0) text += ", device " + format_size(options_.device.bandwidth) + "/s";
   return text + ", memory " + about_size(options_.writeback.memory_bytes) + ", background " +
          about_size(options_.writeback.background_bytes) + ", dirty " +
@@ -274,7 +279,9 @@ TargetFigures FlatTarget::figures() {
                                    .ios = stats.ios,
                                    .batches = stats.batches,
                                    .oldest_age_max_ms = stats.oldest_age_max.seconds() * 1e3};
-  out.throttle = ThrottleFigures{.pauses = stats.throttle_pauses, .ns = stats.throttle_ns};
+  out.throttle = ThrottleFigures{.policy = std::string(engine_->throttle()),
+                                 .pauses = stats.throttle_pauses,
+                                 .ns = stats.throttle_ns};
   if (const LatencySummary marks = engine_->mark_dirty_times(); marks.count != 0) out.mark_dirty = marks;
   if (const LatencySummary pauses = engine_->throttle_pauses(); pauses.count != 0) {
     out.throttle_pause = pauses;

@@ -86,7 +86,7 @@ ordered_json target_figures_json(const TargetFigures& figures) {
             {"oldest_age_max_ms", f.oldest_age_max_ms}};
   });
   out["throttle"] = or_null(figures.throttle, [](const ThrottleFigures& f) -> ordered_json {
-    return {{"pauses", f.pauses}, {"ns", f.ns}};
+    return {{"policy", f.policy}, {"pauses", f.pauses}, {"ns", f.ns}};
   });
   out["device"] = or_null(figures.device, [](const DeviceFigures& f) -> ordered_json {
     return {{"reads", f.reads},
@@ -179,6 +179,8 @@ ordered_json run_json(const RunResult& result, const std::vector<std::string>& c
   out["final_sync_s"] = result.final_sync_s;
   out["files_per_s"] = result.files_per_s();
   out["sum_of_threads_per_s"] = result.sum_of_threads_per_s;
+  out["threads_files"] = {{"slowest", result.threads_files.slowest},
+                          {"fastest", result.threads_files.fastest}};
   out["cpu_us_per_file"] = per(result.cpu.process_s() * 1e6, result.files);
   out["configuration"] =
       result.configuration ? configuration_json(*result.configuration) : ordered_json(nullptr);

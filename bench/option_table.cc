@@ -82,7 +82,7 @@ constexpr const char* kComparison = "Comparison";
   OptionSpec{"--interval", kValue, "TIME",                                                                   \
              "how often that is looked for; 0 never, else 10ms to 24h (5s)", kWriteback},                    \
   OptionSpec{"--throttle", kValue, "NAME",                                                                   \
-             "hard-limit", kWriteback},                                                                      \
+             "hard-limit, linux or delay-curve (hard-limit)", kWriteback},                                   \
   OptionSpec{"--shards", kValue, "N",                                                                        \
              "shards of a list, a power of two, 1 to 128 (the design's own)", kWriteback},                   \
   OptionSpec{"--flushers", kValue, "N",                                                                      \

@@ -78,6 +78,7 @@ struct WritebackOptions {
   std::uint64_t dirty_bytes = 0;
   Duration expire = seconds(30);
   Duration interval = seconds(5);
+  std::string throttle = "hard-limit";
   std::uint32_t shards = 0;    // 0: the design's own choice
   std::uint32_t flushers = 0;  // 0: the engine's own choice
 };

@@ -95,6 +95,10 @@ std::optional<RunFigures> read_figures(const std::string& text) {
   figures.round = run.at("round");
   figures.files = run.at("files");
   figures.files_per_s = run.at("files_per_s");
+  if (run.contains("threads_files")) {
+    figures.slowest_files = run.at("threads_files").at("slowest");
+    figures.fastest_files = run.at("threads_files").at("fastest");
+  }
   figures.cpu_us_per_file = run.at("cpu_us_per_file");
   figures.wall_s = run.at("wall_s");
   figures.final_sync_s = run.at("final_sync_s");

@@ -15,6 +15,7 @@ struct RunFigures {
   std::uint32_t threads = 0, round = 0;
   double files_per_s = 0, cpu_us_per_file = 0, wall_s = 0, final_sync_s = 0;
   std::uint64_t files = 0;
+  std::uint64_t slowest_files = 0, fastest_files = 0;  // of the threads, when the first one was through
   struct Point {
     double files_per_s = 0, write_iops = 0, write_mb_per_s = 0, seconds = 0;
   };

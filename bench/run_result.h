@@ -23,7 +23,16 @@ inline constexpr std::size_t kCalls = 8;
 
 using CallSummaries = std::array<CallSummary, kCalls>;
 
+// What each thread had made when the first of them was through with a loop: the least and the most.
+struct ThreadsFiles {
+  std::uint64_t slowest = 0, fastest = 0;
+  double ratio() const {
+    return fastest == 0 ? 1 : static_cast<double>(slowest) / static_cast<double>(fastest);
+  }
+};
+
 struct LoopResult {
+  ThreadsFiles progress;
   std::uint64_t files = 0;
   double seconds = 0;             // wall clock, first thread's start to last thread's end
   double sum_of_threads_per_s = 0;  // each thread's files over its own time, added up
@@ -59,6 +68,7 @@ struct RunResult {
   double create_s = 0;  // the loops alone
   double final_sync_s = 0;
   double sum_of_threads_per_s = 0;
+  ThreadsFiles threads_files;  // of the loop that was least fair
   std::vector<LoopResult> loops;
   std::vector<PhaseResult> phases;
   bool load_points_known = false;

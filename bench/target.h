@@ -79,6 +79,7 @@ struct WritebackFigures {
   double oldest_age_max_ms = 0;
 };
 struct ThrottleFigures {
+  std::string policy;
   std::uint64_t pauses = 0, ns = 0;
 };
 struct DeviceFigures {

@@ -7,6 +7,7 @@
 #include "bench/designs.h"
 #include "bench/machine.h"
 #include "bench/numbers.h"
+#include "writeback/throttle.h"
 
 namespace tidewheel::bench {
 
@@ -272,11 +273,13 @@ void read_writeback(Reader& reader, WritebackOptions& writeback, SizeOrPercent b
                   false);
   reader.duration("interval", writeback.interval, milliseconds(10), seconds(86400),
                   "0, or a time from 10ms to 24h", true);
-  if (const std::string* given = reader.text("throttle"); given != nullptr && *given != "hard-limit") {
-    if (*given == "linux" || *given == "delay-curve") {
-      reader.fail("--throttle: '" + *given + "' is not in this version: hard-limit is");
+  if (const std::string* given = reader.text("throttle"); given != nullptr) {
+    if (find_throttle_policy(*given) == nullptr) {
+      std::string all;
+      for (const ThrottlePolicy& one : throttle_policies()) all += (all.empty() ? "" : ", ") + one.name;
+      reader.fail_value("throttle", *given, all);
     } else {
-      reader.fail_value("throttle", *given, "hard-limit");
+      writeback.throttle = *given;
     }
   }
   reader.count("shards", writeback.shards, 1, 128);

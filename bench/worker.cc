@@ -121,6 +121,7 @@ void Worker::create_loop(std::uint32_t loop) {
     ++made;
     acknowledged_.store(acknowledged_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
+  if (!shared_.one_is_through.exchange(true, std::memory_order_relaxed)) shared_.note_progress();
   made_.resize(loop + 1, 0);
   made_[loop] = made;
   operations_ = made;

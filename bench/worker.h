@@ -7,6 +7,7 @@
 //            been taken away again.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,10 @@ struct WorkerShared {
   // Both are polled once per file and ordered by the crew's lock at the end: relaxed.
   Atomic<bool> stop{false};       // some thread failed
   Atomic<bool> full{false};       // -F: the target is full
+  // Raised by the first thread that has made all its files of a loop, which then notes how far all are.
+  // Relaxed: one thread wins, and what it notes is read when the crew rests.
+  Atomic<bool> one_is_through{false};
+  std::function<void()> note_progress;
 
   WorkerShared(const WorkloadOptions& o, WorkloadTarget& t, const FileNames& n, const Ticks& k)
       : options(o), target(t), names(n), ticks(k), meeting(o.threads) {}

@@ -113,6 +113,18 @@ bool Conductor::prepare() {
 
 LoopResult Conductor::one_loop(std::uint32_t loop) {
   LoopResult one;
+  std::vector<std::uint64_t> before;
+  for (const auto& worker : workers_) before.push_back(worker->acknowledged());
+  ThreadsFiles progress;
+  shared_.note_progress = [&] {
+    progress.slowest = UINT64_MAX;
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      const std::uint64_t made = workers_[i]->acknowledged() - before[i];
+      progress.slowest = std::min(progress.slowest, made);
+      progress.fastest = std::max(progress.fastest, made);
+    }
+  };
+  shared_.one_is_through.store(false, std::memory_order_relaxed);
   sampler_->begin();
   each([loop](Worker& worker) { worker.create_loop(loop); });
   sampler_->end();
@@ -126,6 +138,8 @@ LoopResult Conductor::one_loop(std::uint32_t loop) {
     for (std::size_t c = 0; c < kCalls; ++c) one.calls[c].merge(calls[c]);
   }
   one.used_percent = target_.used_percent();
+  one.progress = progress;
+  shared_.note_progress = nullptr;
   return one;
 }
 
@@ -139,6 +153,9 @@ void Conductor::create() {
     result_.files += one.files;
     result_.create_s += one.seconds;
     result_.sum_of_threads_per_s += one.sum_of_threads_per_s;
+    if (result_.loops.empty() || one.progress.ratio() < result_.threads_files.ratio()) {
+      result_.threads_files = one.progress;
+    }
     result_.loops.push_back(one);
     // Without -k there is one loop, and its line comes after its unlink, whose times it shows.
     if (workload_.keep && watch_.on_loop) watch_.on_loop(result_.loops.back(), result_.files);

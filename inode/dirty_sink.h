@@ -25,8 +25,9 @@ class DirtySink {
   virtual ~DirtySink() = default;
 
   // Before anything is dirtied or locked; may sleep while too much is dirty. May grant less than asked for
-  // (at least one byte); a page more than granted is still accepted by account_dirtied.
-  virtual Result<DirtyTicket> balance_dirty_pages(Inode& inode, std::uint64_t bytes) = 0;
+  // (at least one byte); a page more than granted is still accepted by account_dirtied. `task`: the writer's,
+  // if it keeps one; it outlives the ticket.
+  virtual Result<DirtyTicket> balance_dirty_pages(Inode& inode, std::uint64_t bytes, TaskThrottle* task) = 0;
   // The tags or fields are published already (inode/mapping.h).
   virtual void mark_dirty(Inode& inode, std::uint32_t classes, Instant now, DirtyTicket* ticket) = 0;
 

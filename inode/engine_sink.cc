@@ -14,8 +14,8 @@ WritebackContext& EngineSink::context_of(const Inode& inode) const {
   return *context;
 }
 
-Result<DirtyTicket> EngineSink::balance_dirty_pages(Inode& inode, std::uint64_t bytes) {
-  auto grant = engine_.balance_dirty_pages(context_of(inode), bytes);
+Result<DirtyTicket> EngineSink::balance_dirty_pages(Inode& inode, std::uint64_t bytes, TaskThrottle* task) {
+  auto grant = engine_.balance_dirty_pages(context_of(inode), bytes, task);
   if (!grant) return Unexpected(grant.error());
   DirtyTicket ticket;
   ticket.bytes = grant->bytes();

@@ -9,7 +9,7 @@ class EngineSink final : public DirtySink {
  public:
   explicit EngineSink(WritebackEngine& engine) : engine_(engine) {}
 
-  Result<DirtyTicket> balance_dirty_pages(Inode& inode, std::uint64_t bytes) override;
+  Result<DirtyTicket> balance_dirty_pages(Inode& inode, std::uint64_t bytes, TaskThrottle* task) override;
   void mark_dirty(Inode& inode, std::uint32_t classes, Instant now, DirtyTicket* ticket) override;
   void account_dirtied(Inode& inode, std::uint64_t bytes, DirtyTicket* ticket) override;
   void account_writeback_started(Inode& inode, std::uint64_t bytes) override;

@@ -78,9 +78,10 @@ class PageCache final : public Shrinker {
 
   // ---- the file system above ----
   // Copies `data` in, extends the size, marks kDirtyData (and kDirtyMetadata when the size grew), and
-  // throttles. Answers the bytes written: fewer than asked only when an error stopped it after the first.
+  // throttles (`task`: DirtySink). Answers the bytes written: fewer than asked only when an error stopped it
+  // after the first.
   Result<std::uint64_t> write(Inode& inode, std::uint64_t offset, std::span<const std::byte> data,
-                              Instant now);
+                              Instant now, TaskThrottle* task = nullptr);
   // Up to the end of the file; answers the bytes copied.
   Result<std::uint64_t> read(Inode& inode, std::uint64_t offset, std::span<std::byte> into);
   // Drops pages past the new end, their dirt included, zeroes the rest of the last one. Waits for pages

@@ -33,13 +33,13 @@ Page* PageCache::find_quiet_locked(Mapping& mapping, std::uint64_t index) {
 }
 
 Result<std::uint64_t> PageCache::write(Inode& inode, std::uint64_t offset, std::span<const std::byte> data,
-                                       Instant now) {
+                                       Instant now, TaskThrottle* task) {
   if (offset > kMaxBytes || data.size() > kMaxBytes - offset) return TW_FAIL(kFileTooLarge);
   TW_DASSERT(inode.holds() != 0, "an inode is written that nobody holds");
   std::uint64_t done = 0;
   while (done < data.size()) {
     const std::uint64_t pages = pages_spanned(offset + done, data.size() - done);
-    auto ticket = sink_.balance_dirty_pages(inode, pages * kPageBytes);
+    auto ticket = sink_.balance_dirty_pages(inode, pages * kPageBytes, task);
     if (!ticket) {
       if (done != 0) return done;
       return Unexpected(ticket.error());

@@ -19,7 +19,7 @@ constexpr InodeNumber kHot = 10'000;
 // Accepts everything and writes nothing: what is measured is this floor.
 class NullSink final : public DirtySink {
  public:
-  Result<DirtyTicket> balance_dirty_pages(Inode&, std::uint64_t bytes) override {
+  Result<DirtyTicket> balance_dirty_pages(Inode&, std::uint64_t bytes, TaskThrottle*) override {
     DirtyTicket ticket;
     ticket.bytes = bytes;
     return ticket;

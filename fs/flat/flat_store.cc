@@ -48,14 +48,14 @@ Result<std::uint64_t> FlatStore::stat(FileKey key) {
 }
 
 Result<std::uint64_t> FlatStore::write(FlatFile& file, std::uint64_t offset,
-                                       std::span<const std::byte> data) {
+                                       std::span<const std::byte> data, TaskThrottle* task) {
   if (offset > FileIndex::kMaxFileBytes || data.size() > FileIndex::kMaxFileBytes - offset) {
     return TW_FAIL(kFileTooLarge);
   }
   const Instant now = engine_.clock().now();
   std::uint64_t written = 0;
   while (written < data.size()) {
-    const auto piece = write_piece(*file.inode_, offset + written, data.subspan(written), now);
+    const auto piece = write_piece(*file.inode_, offset + written, data.subspan(written), now, task);
     if (!piece && written == 0) return piece;
     if (!piece) break;
     written += *piece;
@@ -74,7 +74,8 @@ bool FlatStore::settle_space() {
 
 // Some bytes from the start of `data`; at least one, or an error.
 Result<std::uint64_t> FlatStore::write_piece(Inode& inode, std::uint64_t offset,
-                                             std::span<const std::byte> data, Instant now) {
+                                             std::span<const std::byte> data, Instant now,
+                                             TaskThrottle* task) {
   const std::uint64_t first_page = offset / kPageBytes;
   const std::uint64_t end_page = (offset + data.size() + kPageBytes - 1) / kPageBytes;
   auto pages = static_cast<std::uint32_t>(
@@ -93,7 +94,7 @@ Result<std::uint64_t> FlatStore::write_piece(Inode& inode, std::uint64_t offset,
     pages /= 2;
   }
   const std::uint64_t piece_end = std::min(offset + data.size(), (first_page + pages) * kPageBytes);
-  const auto written = pages_->write(inode, offset, data.first(piece_end - offset), now);
+  const auto written = pages_->write(inode, offset, data.first(piece_end - offset), now, task);
   const std::uint64_t bytes = written ? *written : 0;
   index_->end_write(inode, reservation,
                     bytes == 0 ? first_page : (offset + bytes + kPageBytes - 1) / kPageBytes);

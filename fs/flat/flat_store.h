@@ -104,7 +104,9 @@ class FlatStore final : private WritebackTarget, private InodeSource {
   Result<FlatFile> open(FileKey key);    // kNotFound
   // All of `data`, or an error when nothing could be written; fewer bytes when an error came after some.
   // May wait while too much is dirty. Extends the file; a gap reads as zeros and takes no space.
-  Result<std::uint64_t> write(FlatFile& file, std::uint64_t offset, std::span<const std::byte> data);
+  // `task`: the writer's state for the throttle, if it keeps one.
+  Result<std::uint64_t> write(FlatFile& file, std::uint64_t offset, std::span<const std::byte> data,
+                              TaskThrottle* task = nullptr);
   Result<std::uint64_t> read(FlatFile& file, std::uint64_t offset, std::span<std::byte> into);
   // The file is on stable storage when this returns well. Errors since this handle last heard of any.
   Result<void> fsync(FlatFile& file);
@@ -137,7 +139,7 @@ class FlatStore final : private WritebackTarget, private InodeSource {
   FlatFile open_held(InodeHold inode) const;
   bool settle_space();
   Result<std::uint64_t> write_piece(Inode& inode, std::uint64_t offset, std::span<const std::byte> data,
-                                    Instant now);
+                                    Instant now, TaskThrottle* task);
 
   // WritebackTarget
   WriteEstimate estimate(const DirtyObject& object) const override;

@@ -108,7 +108,7 @@ Table common_nonsense() {
   table.push_back({"--dirty", {"--background", "4k", "--dirty", "512k"}});
   add(table, "--expire", {"", "x", "0", "5", "1ms", "25h"});
   add(table, "--interval", {"", "x", "5", "1ms", "25h"});
-  add(table, "--throttle", {"", "x", "linux", "delay-curve", "hard-limit,linux"});
+  add(table, "--throttle", {"", "x", "Linux", "delay_curve", "hard-limit,linux"});
   add(table, "--shards", {"", "x", "0", "3", "256", "-1"});
   add(table, "--flushers", {"", "x", "0", "65", "-1"});
   add(table, "--owners", {"", "x", "0", "2", "-1"});

@@ -116,6 +116,29 @@ TEST(FlatTarget, ASlowDeviceShowsAllThreeLoadPoints) {
   EXPECT_GT(result.figures.throttle->pauses, 0U);
 }
 
+TEST(FlatTarget, EveryThrottleHoldsItsWritersAndSaysSo) {
+  for (const char* throttle : {"hard-limit", "linux", "delay-curve"}) {
+    SCOPED_TRACE(throttle);
+    FsmarkOptions o = on_ram(64ULL << 20);
+    o.device.bandwidth = 4ULL << 20;
+    o.writeback.background_bytes = 512ULL << 10;
+    o.writeback.dirty_bytes = 1ULL << 20;
+    o.writeback.throttle = throttle;
+    o.workload.threads = 2;
+    o.workload.files_per_thread = 400;
+    const RunResult result = run(o);
+    ASSERT_TRUE(result.errors.empty()) << result.errors.front();
+    ASSERT_TRUE(result.figures.throttle);
+    EXPECT_EQ(result.figures.throttle->policy, throttle);
+    EXPECT_GT(result.figures.throttle->pauses, 0U);
+    ASSERT_TRUE(result.figures.throttle_pause);
+    EXPECT_GT(result.figures.throttle_pause->count, 0U);
+    // The first thread to be through has made all of its files.
+    EXPECT_EQ(result.threads_files.fastest, o.workload.files_per_thread);
+    EXPECT_LE(result.threads_files.slowest, result.threads_files.fastest);
+  }
+}
+
 TEST(FlatTarget, WithoutUntilFullAFullDeviceIsOneError) {
   FsmarkOptions o = on_ram(4ULL << 20);
   o.workload.files_per_thread = 10'000;

@@ -113,6 +113,7 @@ void expect_fsmark_schema(const nlohmann::json& json) {
                      "final_sync_s",
                      "files_per_s",
                      "sum_of_threads_per_s",
+                     "threads_files",
                      "loops",
                      "phases",
                      "memory",

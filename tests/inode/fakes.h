@@ -101,7 +101,7 @@ class FakeEngine final : public DirtySink {
   ~FakeEngine() override { stop(); }
   void set_cache(InodeCache& cache) { cache_ = &cache; }
 
-  Result<DirtyTicket> balance_dirty_pages(Inode&, std::uint64_t bytes) override {
+  Result<DirtyTicket> balance_dirty_pages(Inode&, std::uint64_t bytes, TaskThrottle*) override {
     if (refuse) return TW_FAIL(kShutDown);
     DirtyTicket ticket;
     ticket.bytes = std::min(bytes, grant_at_most);
