@@ -13,6 +13,9 @@ namespace tidewheel::bench {
 
 namespace {
 
+// A leaf: the sampler takes it with its own lock held.
+LockClass g_progress_lock("bench_progress", LockRank::kStatistics);
+
 class Conductor {
  public:
   Conductor(const FsmarkOptions& options, WorkloadTarget& target, const RunWatch& watch)
@@ -38,6 +41,10 @@ class Conductor {
     crew_->run([&](std::uint32_t i) { job(*workers_[i]); });
   }
   bool failed() const { return !result_.errors.empty(); }
+  // What threads make is compared from the loop's start, and anew from when the first writer is held back:
+  // before that the one that has the CPU runs on alone.
+  void begin_progress(bool throttled);
+  ThreadsFiles progress_so_far();
   void collect_errors();
   void collect_figures();
   std::uint64_t acknowledged() const;
@@ -52,9 +59,32 @@ class Conductor {
   WorkerShared shared_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<Crew> crew_;
-  std::unique_ptr<Sampler> sampler_;
+  Mutex progress_lock_{g_progress_lock};
+  std::vector<std::uint64_t> progress_from_ TW_GUARDED_BY(progress_lock_);
+  bool progress_throttled_ TW_GUARDED_BY(progress_lock_) = false;
+  std::unique_ptr<Sampler> sampler_;  // its thread asks for the progress: ends before that
   RunResult result_;
 };
+
+void Conductor::begin_progress(bool throttled) {
+  MutexLock hold(progress_lock_);
+  if (throttled && progress_throttled_) return;
+  progress_throttled_ = throttled;
+  progress_from_.clear();
+  for (const auto& worker : workers_) progress_from_.push_back(worker->acknowledged());
+}
+
+ThreadsFiles Conductor::progress_so_far() {
+  MutexLock hold(progress_lock_);
+  ThreadsFiles progress;
+  progress.slowest = UINT64_MAX;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const std::uint64_t made = workers_[i]->acknowledged() - progress_from_[i];
+    progress.slowest = std::min(progress.slowest, made);
+    progress.fastest = std::max(progress.fastest, made);
+  }
+  return progress;
+}
 
 std::uint64_t Conductor::acknowledged() const {
   std::uint64_t files = 0;
@@ -101,7 +131,12 @@ bool Conductor::prepare() {
     workers_.push_back(std::make_unique<Worker>(shared_, i));
   }
   sampler_ = std::make_unique<Sampler>(
-      target_, [this] { return acknowledged(); },
+      target_,
+      [this] {
+        const auto moments = target_.moments();
+        if (moments && moments->first_throttled) begin_progress(true);
+        return acknowledged();
+      },
       Sampler::Options{
           .csv = watch_.interval_csv, .progress = watch_.progress, .label = watch_.progress_label});
   crew_ = std::make_unique<Crew>();
@@ -113,17 +148,9 @@ bool Conductor::prepare() {
 
 LoopResult Conductor::one_loop(std::uint32_t loop) {
   LoopResult one;
-  std::vector<std::uint64_t> before;
-  for (const auto& worker : workers_) before.push_back(worker->acknowledged());
   ThreadsFiles progress;
-  shared_.note_progress = [&] {
-    progress.slowest = UINT64_MAX;
-    for (std::size_t i = 0; i < workers_.size(); ++i) {
-      const std::uint64_t made = workers_[i]->acknowledged() - before[i];
-      progress.slowest = std::min(progress.slowest, made);
-      progress.fastest = std::max(progress.fastest, made);
-    }
-  };
+  begin_progress(false);
+  shared_.note_progress = [&] { progress = progress_so_far(); };
   shared_.one_is_through.store(false, std::memory_order_relaxed);
   sampler_->begin();
   each([loop](Worker& worker) { worker.create_loop(loop); });
