@@ -14,6 +14,7 @@
 #include "bench/json_report.h"
 #include "bench/outputs.h"
 #include "bench/posix_target.h"
+#include "bench/trace_export.h"
 #include "bench/workload.h"
 
 namespace tidewheel::bench {
@@ -53,6 +54,35 @@ std::string ctime_now() {
   return text;
 }
 
+constexpr std::size_t kTraceEventsPerThread = 32'768;
+
+// False: said already.
+bool begin_trace(const std::string& path) {
+  if (path.empty()) return true;
+  if (const std::string why = path == "-" ? "" : check_output(path); !why.empty()) {
+    print_error("--trace " + why);
+    return false;
+  }
+  set_trace_ring_events(kTraceEventsPerThread);
+  clear_trace();
+  set_tracing(true);
+  return true;
+}
+
+bool end_trace(const std::string& path) {
+  if (path.empty()) return true;
+  set_tracing(false);
+  const TraceSnapshot trace = snapshot_trace();
+  const std::string why = write_text(path, path.ends_with(".json") ? trace_json(trace) : trace_lines(trace));
+  if (!why.empty()) print_error("--trace " + why);
+  if (trace.dropped != 0) {
+    std::fprintf(stderr, "--trace: %llu events, before them %llu that were overwritten\n",
+                 static_cast<unsigned long long>(trace.events.size()),
+                 static_cast<unsigned long long>(trace.dropped));
+  }
+  return why.empty();
+}
+
 }  // namespace
 
 void print_error(const std::string& line) { std::fprintf(stderr, "tidewheel: %s\n", line.c_str()); }
@@ -89,6 +119,10 @@ int run_fsmark(const FsmarkOptions& options) {
       return 1;
     }
   }
+  if (!begin_trace(options.trace_path)) {
+    if (csv != nullptr) std::fclose(csv);
+    return 1;
+  }
   // A signal while the device is opened and looked through ends the program as usual: nothing is written yet.
   auto made = make_target(options);
   if (const std::string* why = std::get_if<std::string>(&made)) {
@@ -110,6 +144,7 @@ int run_fsmark(const FsmarkOptions& options) {
   if (!ended) {
     result.errors.push_back("shut down: " + std::string(ended.error().sentence()));
   }
+  const bool traced = end_trace(options.trace_path);
   transcript.print(fsmark_footer(result.loops));
   if (result.full) transcript.print("# full after " + std::to_string(result.files) + " files\n");
   if (result.verified_files) {
@@ -120,7 +155,7 @@ int run_fsmark(const FsmarkOptions& options) {
     transcript.print(
         "# other programs or the hypervisor took more than 5% of the CPU used during this run\n");
   }
-  bool failed = !result.errors.empty();
+  bool failed = !result.errors.empty() || !traced;
   if (!options.json_path.empty()) {
     if (const std::string why = write_text(options.json_path, fsmark_json(result, options.command));
         !why.empty()) {

@@ -102,6 +102,9 @@ constexpr std::array kFsmarkOptions = {
     OptionSpec{"--json", kValue, "FILE",
                "figures as JSON; - for standard output, and no text then", kFigures},
     OptionSpec{"--interval-csv", kValue, "FILE", "a row a second, flushed as it is written", kFigures},
+    OptionSpec{"--trace", kValue, "FILE",
+               "the last 32768 trace events of each thread: as ftrace's lines, or for Perfetto when FILE "
+               "ends in .json", kFigures},
 };
 
 constexpr std::array kCompareOptions = {

@@ -90,6 +90,7 @@ struct FsmarkOptions {
   WritebackOptions writeback;
   std::string json_path;          // empty: none; "-": standard output
   std::string interval_csv_path;  // empty: none
+  std::string trace_path;         // empty: none; *.json: trace-event JSON, else lines
   std::vector<std::string> command;
   std::uint32_t round = 0;
 };

@@ -334,6 +334,7 @@ std::variant<FsmarkOptions, UsageError> fsmark_options(const Arguments& argument
   }
   reader.path("json", options.json_path);
   reader.path("interval-csv", options.interval_csv_path);
+  reader.path("trace", options.trace_path);
   if (reader.failed()) return reader.error();
   return options;
 }

@@ -68,7 +68,7 @@ void WritebackContext::submit_batch(Batch& batch, Instant now) {
       continue;
     }
     TW_TRACE(writeback_single_inode_start, reinterpret_cast<std::uintptr_t>(slot.object), slot.classes,
-             static_cast<std::uint64_t>(slot.stamp.ns));
+             static_cast<std::uint64_t>(slot.stamp.ns), id_);
     oldest = std::min(oldest, slot.stamp);
     if (kept != i) batch.slots_[kept] = slot;
     ++kept;
@@ -82,7 +82,7 @@ void WritebackContext::submit_batch(Batch& batch, Instant now) {
   settle_batch(batch, oldest);
   if (batch.slots_.empty()) return batch.complete();  // all of it was cancelled
   device_->batch_started(now);
-  TW_TRACE(writeback_start, id_, static_cast<std::uint64_t>(batch.kind_), batch.slots_.size());
+  TW_TRACE(writeback_start, id_, static_cast<std::uint64_t>(batch.kind_), batch.slots_.size(), batch.id_);
   target_.write_batch(batch);
 }
 
@@ -128,7 +128,7 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
   for (WriteSlot& slot : batch.slots_) {
     if (is_empty_part(slot)) slot.outcome = WriteOutcome::kSkipped;
     TW_TRACE(writeback_single_inode, reinterpret_cast<std::uintptr_t>(slot.object),
-             static_cast<std::uint64_t>(slot.outcome), slot.bytes);
+             static_cast<std::uint64_t>(slot.outcome), slot.bytes, id_);
     const DirtyList::EndWrite ended = list_->end_write(slot, batch.kind_, now);
     if (ended.clean) ++clean;
     if (ended.comes_at_once) ++at_once;
@@ -150,7 +150,8 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
   engine_.update_device(*this, now);
   engine_.ended_batch();
   if (any_written || any_failed) note_outcome(any_written, last_error, failed_again, now);
-  TW_TRACE(writeback_written, id_, batch.slots_.size(), batch.io.bytes);
+  TW_TRACE(writeback_written, id_, batch.slots_.size(), batch.io.bytes, batch.id_);
+  if (tracing()) engine_.trace_dirty_state();
   objects_written_.fetch_add(batch.slots_.size(), std::memory_order_relaxed);
   pages_.fetch_add(batch.io.pages, std::memory_order_relaxed);
   io_bytes_.fetch_add(batch.io.bytes, std::memory_order_relaxed);

@@ -185,7 +185,7 @@ bool WritebackEngine::mark_dirty_slow(DirtyObject& object, std::uint32_t classes
   const bool became_listed = context->list().mark_dirty(object, classes, now);
   if (became_listed) {
     TW_TRACE(writeback_dirty_inode, reinterpret_cast<std::uintptr_t>(&object), classes,
-             static_cast<std::uint64_t>(now.ns));
+             static_cast<std::uint64_t>(now.ns), context->id());
     if (!counted) charge_object(*context, grant);  // it was cleaned in between
     context->note_listed();
   } else if (counted) {

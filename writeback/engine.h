@@ -187,6 +187,7 @@ class WritebackEngine {
   bool mark_dirty_timed(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant);
   bool mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now, DirtyGrant* grant);
   void count_dirty(WritebackContext& context, std::uint64_t bytes, std::int64_t objects);
+  void trace_dirty_state() const;  // sums shards: only while tracing is on
   void object_cancelled(WritebackContext& context);
   void batch_cleaned(WritebackContext& context, std::uint64_t written, std::uint64_t clean);
   void charge_object(WritebackContext& context, DirtyGrant* grant);

@@ -199,7 +199,7 @@ void WritebackEngine::end_pause(ThrottlePause& pause) {
   const auto slept_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(slept.ns, 0));
   throttle_ns_.fetch_add(slept_ns, std::memory_order_relaxed);
   throttle_pause_ns_.record(slept_ns);
-  TW_TRACE(balance_dirty_pages, 0, counts_.total(), slept_ns);
+  TW_TRACE(balance_dirty_pages, 0, counts_.total(), slept_ns, limits_.dirty_limit_bytes);
   // The new policy is asked at once. Where a context fails, the queue at the limit knows whether to refuse.
   if (pause.asked != &in_force()) pause.again = true;
   if (failing_contexts_.load(std::memory_order_seq_cst) != 0 || no_waiting() != Reason::kOk) {

@@ -280,9 +280,16 @@ bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t byt
   return false;
 }
 
+void WritebackEngine::trace_dirty_state() const {
+  TW_TRACE(global_dirty_state, counts_.dirty(), counts_.writeback(), limits_.background_bytes,
+           limits_.dirty_limit_bytes);
+}
+
 Result<DirtyGrant> WritebackEngine::finish_balance(WritebackContext& context, ThrottleWaiter& waiter) {
   const Duration paused = clock_->now() - waiter.since;
-  TW_TRACE(balance_dirty_pages, context.id(), counts_.total(), static_cast<std::uint64_t>(paused.ns));
+  TW_TRACE(balance_dirty_pages, context.id(), counts_.total(), static_cast<std::uint64_t>(paused.ns),
+           limits_.dirty_limit_bytes);
+  if (tracing()) trace_dirty_state();
   if (waiter.queued) {
     waiter.queued = false;
     throttled_.fetch_sub(1, std::memory_order_relaxed);

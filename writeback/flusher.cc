@@ -165,7 +165,8 @@ bool Flusher::write_batch_of(WorkKind kind, Instant now) {
 
   selection_found_ = selection_found_ || kind != WorkKind::kSync;
   TW_TRACE(writeback_queue_io, context_.id(),
-           static_cast<std::uint64_t>(request(kind, now).dirtied_before.ns), batch.slots_.size());
+           static_cast<std::uint64_t>(request(kind, now).dirtied_before.ns), batch.slots_.size(),
+           static_cast<std::uint64_t>(kind));
   std::sort(batch.slots_.begin(), batch.slots_.end(),
             [](const WriteSlot& a, const WriteSlot& b) { return a.sort_key < b.sort_key; });
   const std::uint64_t bytes = batch.bytes_;

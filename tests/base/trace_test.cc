@@ -60,6 +60,59 @@ TEST_F(Tracing, KeepsTheLastEventsWhenTheRingIsFull) {
   EXPECT_EQ(read_trace(5).back().arguments[0], 3 * kTraceRingEvents - 1);
 }
 
+TEST_F(Tracing, CountsWhatWasOverwritten) {
+  Thread other("counted", [] {
+    for (std::uint64_t i = 0; i < kTraceRingEvents + 41; ++i) TW_TRACE(test_event, i, 0, 0);
+  });
+  other.join();
+  TW_TRACE(test_event, 7, 8, 9);
+  TraceSnapshot snapshot = snapshot_trace();
+  EXPECT_EQ(snapshot.events.size(), kTraceRingEvents + 1);
+  EXPECT_EQ(snapshot.dropped, 41U);
+  bool named = false;
+  for (const TraceThread& one : snapshot.threads) named = named || one.name == "counted";
+  EXPECT_TRUE(named);
+  clear_trace();
+  EXPECT_EQ(snapshot_trace().dropped, 0U);
+}
+
+TEST_F(Tracing, RingsAreAsLongAsAskedFor) {
+  set_trace_ring_events(4 * kTraceRingEvents);
+  Thread other("long", [] {
+    for (std::uint64_t i = 0; i < 3 * kTraceRingEvents; ++i) TW_TRACE(test_event, i, 0, 0);
+  });
+  other.join();
+  set_trace_ring_events(kTraceRingEvents);
+  EXPECT_EQ(read_trace().size(), 3 * kTraceRingEvents);
+  EXPECT_EQ(snapshot_trace().dropped, 0U);
+}
+
+TEST_F(Tracing, KeepsTheFourthArgumentAndLeavesOutUnusedOnes) {
+  TW_TRACE(writeback_start, 3, 1, 99, 12);
+  TW_TRACE(writeback_queue, 3, 1, 99);
+  const std::vector<TraceEvent> events = read_trace();
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0].arguments[3], 12U);
+  EXPECT_NE(to_string(events[0]).find("objects=99 batch=12"), std::string::npos);
+  EXPECT_EQ(to_string(events[1]).find("unused"), std::string::npos);
+}
+
+// What "near nothing" rests on: a point that is off doesn't even look at its thread's ring.
+TEST_F(Tracing, StoresNothingWhileOffNotEvenARing) {
+  set_tracing(false);
+  std::size_t threads_before = 0, threads_after = 0;
+  threads_before = snapshot_trace().threads.size();
+  Thread other("silent", [] {
+    for (int i = 0; i < 1000; ++i) TW_TRACE(test_event, i, 0, 0);
+  });
+  other.join();
+  const TraceSnapshot snapshot = snapshot_trace();
+  threads_after = snapshot.threads.size();
+  EXPECT_EQ(threads_before, threads_after);
+  for (const TraceThread& one : snapshot.threads) EXPECT_NE(one.name, "silent");
+  EXPECT_TRUE(snapshot.events.empty());
+}
+
 TEST_F(Tracing, NeverShowsATornEventBesideWriters) {
   Atomic<bool> stop{false};  // relaxed: only ends the loop
   std::vector<Thread> writers;

@@ -11,10 +11,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "base/thread.h"
@@ -227,6 +229,49 @@ TEST_F(ProgramTest, IntervalCsvHasItsHeaderAndWholeRows) {
   }
   EXPECT_GE(rows, 1);
   EXPECT_NE(last.find(",50,"), std::string::npos) << "the last row has all files: " << last;
+}
+
+TEST_F(ProgramTest, TraceOfARunIsInOrderAndSaysWhatItLost) {
+  const std::vector<std::string> words = {"fsmark", "--ram",  "64M", "--memory", "64M", "--background",
+                                          "4M",     "--dirty", "8M",  "-t",       "2",   "-n",
+                                          "4000",   "-s",      "4k",  "-S",       "0",   "--device-bandwidth",
+                                          "64M",    "--trace"};
+  std::vector<std::string> lines = words, json = words;
+  lines.emplace_back("trace");
+  json.emplace_back("trace.json");
+  ASSERT_EQ(run(lines), 0) << err();
+  std::istringstream text(read_file(root_ + "/trace"));
+  std::set<std::string> seen;
+  std::string line;
+  double last = 0;
+  while (std::getline(text, line)) {
+    if (line.front() == '#') continue;
+    const std::size_t flags = line.find("] ..... ");
+    ASSERT_NE(flags, std::string::npos) << line;
+    char* end = nullptr;
+    const double at = std::strtod(line.c_str() + flags + 8, &end);
+    EXPECT_GE(at, last) << line;
+    last = at;
+    seen.insert(std::string(end + 2, std::strchr(end + 2, ':')));
+  }
+  for (const char* name : {"writeback_dirty_inode", "writeback_queue", "writeback_queue_io",
+                           "writeback_start", "writeback_single_inode_start", "writeback_single_inode",
+                           "writeback_written",
+                           "balance_dirty_pages", "global_dirty_state"}) {
+    EXPECT_TRUE(seen.contains(name)) << name;
+  }
+  ASSERT_EQ(run(json), 0) << err();
+  const auto parsed = nlohmann::json::parse(read_file(root_ + "/trace.json"), nullptr, false);
+  ASSERT_FALSE(parsed.is_discarded());
+  int begun = 0, ended = 0;
+  for (const auto& event : parsed.at("traceEvents")) {
+    begun += event.at("ph") == "b" ? 1 : 0;
+    ended += event.at("ph") == "e" ? 1 : 0;
+  }
+  EXPECT_GT(begun, 0);
+  EXPECT_EQ(begun, ended);
+  EXPECT_EQ(run({"fsmark", "--ram", "16M", "--trace", "nowhere/x"}), 1);
+  expect_one_error_line("--trace nowhere/x: ");
 }
 
 TEST_F(ProgramTest, ComparePageHoldsTheFiguresAndShowsNamesAsText) {
