@@ -241,7 +241,7 @@ std::string percentile_chart(const ChartText& text, const std::vector<Percentile
 
 std::string cpu_chart(const ChartText& text, const std::vector<double>& cpus,
                       const std::vector<CpuLine>& lines) {
-  constexpr double kLeft = 44, kRight = 262, kTop = 16, kBottom = 232, kHeight = 264;
+  constexpr double kLeft = 44, kRight = 262, kTop = 26, kBottom = 232, kHeight = 264;
   double least = 1e18, most = 0;
   for (const CpuLine& one : lines) {
     for (const double v : one.values) {

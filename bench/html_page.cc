@@ -512,8 +512,8 @@ std::string Page::configuration() const {
     row("calibrated rate", number(page_.document.calibrated_files_per_s) + " files/s");
   }
   row("memory", format_size(writeback.memory_bytes));
-  row("background threshold", format_size(writeback.background_bytes));
-  row("dirty limit", format_size(writeback.dirty_bytes));
+  row("background threshold", about_size(writeback.background_bytes));
+  row("dirty limit", about_size(writeback.dirty_bytes));
   row("expire, interval", short_time(static_cast<double>(writeback.expire.ns)) + ", " +
                               short_time(static_cast<double>(writeback.interval.ns)));
   row("shards", own_choice(writeback.shards));

@@ -80,7 +80,7 @@ vertical-align:top}
 th:first-child{text-align:left;position:sticky;left:0;background:var(--bg);padding-right:14px}
 figure th:first-child{background:var(--card)}
 thead th{color:var(--soft);font-weight:600}tbody th{font-weight:600}
-.texts td{text-align:left;white-space:normal;overflow-wrap:anywhere}
+.texts th{text-align:left}.texts td{text-align:left;white-space:normal;overflow-wrap:anywhere}
 details{margin:8px 0 0;font-size:.9rem}
 summary{cursor:pointer;color:var(--accent);padding:4px 0}
 details .scroll{max-height:340px;overflow-y:auto}
