@@ -43,6 +43,10 @@ const OptionSpec* spec_of(const SubcommandSpec& subcommand, std::string_view wor
 
 // CLI11 reports what is wrong in its own words; these are ours.
 ParseResult describe_failure(const SubcommandSpec& subcommand, const std::vector<std::string>& words) {
+  const auto positionals = static_cast<std::size_t>(
+      std::count_if(subcommand.options.begin(), subcommand.options.end(),
+                    [](const OptionSpec& spec) { return spec.kind == ValueKind::kPositional; }));
+  std::size_t plain_words = 0;
   const std::string see = "'tidewheel " + std::string(subcommand.name) + " --help' lists them";
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -51,7 +55,9 @@ ParseResult describe_failure(const SubcommandSpec& subcommand, const std::vector
       if (word.size() > 1 && word[0] == '-') {
         return usage(word + ": " + subcommand.name + " has no such option; " + see);
       }
-      return usage("'" + word + "': " + subcommand.name + " takes options only; " + see);
+      if (++plain_words <= positionals) continue;
+      return usage("'" + word + "': " + subcommand.name +
+                   (positionals == 0 ? " takes options only; " : " takes no further word; ") + see);
     }
     const bool is_long = word.size() > 2 && word[1] == '-';
     const bool has_attached = is_long ? word.find('=') != std::string::npos : word.size() > 2;

@@ -11,7 +11,8 @@
 
 namespace tidewheel::bench {
 
-enum class ValueKind : std::uint8_t { kFlag, kValue, kRepeated };
+// kPositional: a word without dashes, in the order of the table; its name is its key.
+enum class ValueKind : std::uint8_t { kFlag, kValue, kRepeated, kPositional };
 
 struct OptionSpec {
   const char* names;       // "-t,--threads"

@@ -325,4 +325,17 @@ std::string compare_json(const CompareDocument& document) {
   return dump(out);
 }
 
+std::string mkfs_json(const MkfsFigures& figures, const std::vector<std::string>& command,
+                      const std::string& started) {
+  ordered_json out = head("tidewheel.mkfs/1", command, 0, started);
+  out["size"] = figures.size;
+  out["ag_count"] = figures.ag_count;
+  out["ag_blocks"] = figures.ag_blocks;
+  out["log_bytes"] = figures.log_bytes;
+  out["uuid"] = figures.uuid;
+  out["image_bytes_used"] = figures.image_bytes_used;
+  out["seconds"] = figures.seconds;
+  return dump(out);
+}
+
 }  // namespace tidewheel::bench

@@ -29,6 +29,17 @@ struct CompareDocument {
   bool interrupted = false;
   std::vector<ScalingModel> model;
 };
+struct MkfsFigures {
+  std::uint64_t size = 0;
+  std::uint32_t ag_count = 0, ag_blocks = 0;
+  std::uint64_t log_bytes = 0;
+  std::string uuid;
+  std::uint64_t image_bytes_used = 0;  // of the host's disk; 0 for a disk
+  double seconds = 0;
+};
+std::string mkfs_json(const MkfsFigures& figures, const std::vector<std::string>& command,
+                      const std::string& started);
+
 std::string compare_json(const CompareDocument& document);
 
 }  // namespace tidewheel::bench

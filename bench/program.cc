@@ -3,6 +3,7 @@
 #include "bench/command_line.h"
 #include "bench/compare.h"
 #include "bench/fsmark.h"
+#include "bench/image_tools.h"
 #include "bench/outputs.h"
 
 namespace tidewheel::bench {
@@ -32,6 +33,16 @@ int run_program(std::vector<std::string> words) {
     const auto options = fsmark_options(parsed.arguments, std::move(words));
     if (const auto* error = std::get_if<UsageError>(&options)) return usage(error->line);
     return run_fsmark(std::get<FsmarkOptions>(options));
+  }
+  if (parsed.arguments.subcommand == "mkfs") {
+    const auto options = mkfs_options(parsed.arguments, std::move(words));
+    if (const auto* error = std::get_if<UsageError>(&options)) return usage(error->line);
+    return run_mkfs(std::get<MkfsOptions>(options));
+  }
+  if (parsed.arguments.subcommand == "dump") {
+    const auto options = dump_options(parsed.arguments);
+    if (const auto* error = std::get_if<UsageError>(&options)) return usage(error->line);
+    return run_dump(std::get<DumpOptions>(options));
   }
   const auto options = compare_options(parsed.arguments, std::move(words));
   if (const auto* error = std::get_if<UsageError>(&options)) return usage(error->line);
