@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 namespace tidewheel {
@@ -207,6 +208,10 @@ Result<void> BufferCache::allocate_memory(Buffer& buffer, std::uint32_t length_b
     budget_.uncharge(MemoryKind::kBuffers, bytes);
     return TW_FAIL(kNoMemory);
   }
+#if defined(TW_DASSERT_ON)
+  // What a new block does not set itself shows: an LSN, a record beyond the count.
+  std::memset(buffer.memory_, 0xA5, bytes);
+#endif
   buffer.length_blocks_ = length_blocks;
   return {};
 }

@@ -203,7 +203,6 @@ class BufferCache final : public Shrinker {
   MemoryBudget& budget_;
   const BufferCacheOptions options_;
   std::uint32_t bucket_mask_ = 0;
-  std::uint64_t table_bytes_ = 0;
 
   std::unique_ptr<HashShard[]> hash_shards_;
   std::unique_ptr<LruShard[]> lru_shards_;

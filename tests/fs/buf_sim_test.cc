@@ -162,6 +162,30 @@ SIM_TEST(DelwriSim, NeverWritesWhatIsPinnedAndLosesNothing) {
   SIM_CHECK(rig.on_device({9}) == 3);
 }
 
+// The pin comes between the pusher's look and its lock: only the second look sees it.
+SIM_TEST(DelwriSim, LooksForPinsAgainOnceItHasTheLock) {
+  BufRig rig(small());
+  DelwriQueue queue;
+  Buffer* raw = nullptr;
+  {
+    LockedBuffer buffer = rig.make({9}, 1);
+    queue.add(*buffer);
+    raw = buffer.get();
+  }
+  raw->hold();
+  Thread committer("commit", [raw] {
+    raw->lock();
+    raw->pin();
+    raw->unlock();
+  });
+  (void)queue.submit();
+  committer.join();
+  raw->unpin();
+  raw->release();
+  SIM_CHECK(queue.submit_and_wait().has_value());
+  SIM_CHECK(rig.on_device({9}) == 1);
+}
+
 // The submitter waits with the buffer locked; the last unpin must wake it.
 SIM_TEST(DelwriSim, WaitsForThePinAndIsWoken) {
   BufRig rig(small());

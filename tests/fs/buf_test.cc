@@ -160,6 +160,19 @@ TEST(BufferWriteTest, StampsLsnAndCrc) {
   EXPECT_EQ(disk::view<disk::BlockHeader>(std::as_const(*buffer).bytes()).lsn, Lsn::make(2, 24).value);
 }
 
+// Memory is poisoned in test builds; a new block's LSN must not be what lay there.
+TEST(BufferWriteTest, GivesANewBlockNoOldLsn) {
+  BufRig rig;
+  rig.target->set_newest_lsn(Lsn::make(1, 8));
+  LockedBuffer buffer = rig.make({9}, 1);
+  ASSERT_TRUE(rig.cache->write(*buffer));
+  buffer->mark_stale();
+  buffer.reset();
+  auto again = rig.read({9});
+  ASSERT_TRUE(again);
+  EXPECT_EQ(disk::view<disk::BlockHeader>((*again)->bytes()).lsn, 0U);
+}
+
 TEST(BufferWriteTest, NeverLetsABadBufferReachTheDevice) {
   CountingPolicy policy;
   CountingClient client;
