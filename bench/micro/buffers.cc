@@ -31,7 +31,7 @@ struct Fixture {
   explicit Fixture(BufferLookup lookup)
       : budget(512ULL << 20, 0),
         device(std::uint64_t{1 << 20} * kFsBlockBytes),
-        cache(budget, {.lookup = lookup}),
+        cache(budget, {.lookup = lookup, .expected_buffers = kHot}),
         target(cache, device, any_geometry()) {
     for (std::uint64_t i = 0; i < kHot; ++i) (void)cache.hold(target, {i}, 1);
   }

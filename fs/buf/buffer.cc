@@ -1,5 +1,7 @@
 #include "fs/buf/buffer.h"
 
+#include <cstddef>
+
 #include "fs/buf/buffer_cache.h"
 
 namespace tidewheel {
@@ -67,6 +69,7 @@ void Buffer::wait_unpinned() {
 
 // Lowering the count is the last touch: from then on reclaim may free a cached buffer.
 void Buffer::release() {
+  static_assert(offsetof(Buffer, lock_) <= 64, "what a hit and its release touch lies side by side");
   if (cached_) {
     const std::uint32_t before = holds_.fetch_sub(1, std::memory_order_release);
     TW_ASSERT(before != 0, "a buffer is released once per hold");

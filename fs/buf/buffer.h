@@ -119,21 +119,21 @@ class Buffer {
   static constexpr std::uint32_t kLocked = 1;
   static constexpr std::uint32_t kLockedWithWaiters = 2;
 
-  // ---- constant from before it is in the table ----
+  // ---- what a look-up and a release touch, side by side: 64 bytes. Not aligned: an aligned allocation takes
+  // five times as long as a plain one here, and a miss pays for it ----
+  // Constant from before it is in the table.
   BufferTarget* target_ = nullptr;
-  BufferCache* cache_ = nullptr;
   DeviceAddress address_;
   std::uint32_t length_blocks_ = 0;
   std::uint32_t hash_ = 0;
+  HashHook hash_hook_;  // under the bucket's lock
+  BufferCache* cache_ = nullptr;
   std::byte* memory_ = nullptr;
-  bool cached_ = true;
-
-  // ---- under the bucket's lock ----
-  HashHook hash_hook_;
-
   // Raised from 0 only under the bucket's lock. Release here pairs with acquire in reclaim.
   Atomic<std::uint32_t> holds_{0};
   Atomic<std::uint8_t> referenced_{0};  // relaxed: a hint from hits to reclaim
+  bool cached_ = true;                  // constant as the above
+
   Atomic<std::uint32_t> lock_{kFree};   // acquire in lock() pairs with release in unlock()
   // seq_cst with pin_waiters_: the last unpin lowers pins_ and then reads the waiters; a waiter counts itself
   // and then reads pins_.

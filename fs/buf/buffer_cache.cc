@@ -142,7 +142,7 @@ Result<BufferHold> BufferCache::hold(BufferTarget& target, DeviceAddress address
     free_buffer(fresh);
     return Unexpected(memory.error());
   }
-  initialise(*fresh, target, address, length_blocks, hash);
+  initialise(*fresh, target, address, hash);
   {
     MutexLock lock(shard.mutex);
     found = find_and_hold_locked(shard, target, address, length_blocks, hash);
@@ -217,8 +217,8 @@ Result<void> BufferCache::allocate_memory(Buffer& buffer, std::uint32_t length_b
 }
 
 void BufferCache::initialise(Buffer& buffer, BufferTarget& target, DeviceAddress address,
-                             std::uint32_t length_blocks, std::uint32_t hash) {
-  TW_DASSERT(buffer.memory_ != nullptr && buffer.length_blocks_ == length_blocks, "memory comes first");
+                             std::uint32_t hash) {
+  TW_DASSERT(buffer.memory_ != nullptr, "memory comes first");
   buffer.target_ = &target;
   buffer.cache_ = this;
   buffer.address_ = address;

@@ -180,8 +180,7 @@ class BufferCache final : public Shrinker {
   Result<void> allocate_memory(Buffer& buffer, std::uint32_t length_blocks, ChargeBy by);
   Result<void> charge(std::uint64_t bytes, ChargeBy by);
   bool allocation_fails_for_test();
-  void initialise(Buffer& buffer, BufferTarget& target, DeviceAddress address, std::uint32_t length_blocks,
-                  std::uint32_t hash);
+  void initialise(Buffer& buffer, BufferTarget& target, DeviceAddress address, std::uint32_t hash);
   void free_buffer(Buffer* buffer);
   std::uint64_t evict_if_idle(Buffer& buffer);
   void free_target(BufferTarget& target);

@@ -66,7 +66,7 @@ Result<LockedBuffer> BufferCache::make_uncached(BufferTarget& target, DeviceAddr
     free_buffer(*made);
     return Unexpected(memory.error());
   }
-  initialise(**made, target, address, length_blocks, hash_of(target.id_, address));
+  initialise(**made, target, address, hash_of(target.id_, address));
   (*made)->cached_ = false;
   (*made)->lock();
   return LockedBuffer(*made);
