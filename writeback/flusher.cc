@@ -9,6 +9,15 @@
 #include "writeback/engine.h"
 
 namespace tidewheel {
+namespace {
+
+// Something of it was written, and what was not is as old.
+bool left_a_part(Batch& batch) {
+  return std::any_of(batch.slots().begin(), batch.slots().end(),
+                     [](const WriteSlot& slot) { return slot.outcome == WriteOutcome::kPartial; });
+}
+
+}  // namespace
 
 Flusher::Flusher(WritebackContext& context, std::uint32_t index, std::vector<Batch*> batches)
     : context_(context),
@@ -58,6 +67,8 @@ bool Flusher::reap(Instant now) {
     } else if (batch.kind_ != WorkKind::kSync) {
       schedule_.met_only_busy(now);
     }
+    // The tick may have found its list empty while this part was written.
+    if (batch.kind_ == WorkKind::kPeriodic && left_a_part(batch)) schedule_.goes_on_periodic();
     free_batches_.push_back(&batch);
     --in_flight_;
   }

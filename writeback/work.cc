@@ -18,12 +18,17 @@ WorkDecision WorkSchedule::next_work(const WorkSignals& s) {
   // As with the tick, after a clock that stepped back.
   if (busy_until_ > later(s.now, milliseconds(1LL << kBusyDoublings))) busy_until_ = s.now;
   if (s.now < busy_until_) return {false, WorkKind::kBackground, std::min(busy_until_, s.sync_retry_at)};
-  if (s.reclaim_bytes > 0) return {true, WorkKind::kReclaim, {}};
 
   const Instant retry_at = std::max(s.next_retry, retry_not_before_);
-  if (tick_unfinished_ || s.now >= tick_at_ || (s.next_retry != Instant::max() && s.now >= retry_at)) {
-    return {true, WorkKind::kPeriodic, {}};
+  const bool periodic = tick_unfinished_ || s.now >= tick_at_ ||
+                        (s.next_retry != Instant::max() && s.now >= retry_at);
+  // In turns, where both want something: reclaim that asks again and again does not starve the ticks.
+  if (s.reclaim_bytes > 0 && !(periodic && reclaim_had_its_turn_)) {
+    reclaim_had_its_turn_ = true;
+    return {true, WorkKind::kReclaim, {}};
   }
+  reclaim_had_its_turn_ = false;
+  if (periodic) return {true, WorkKind::kPeriodic, {}};
 
   Instant wake_at = std::min(tick_at_, s.sync_retry_at);
   if (s.next_retry != Instant::max()) wake_at = std::min(wake_at, retry_at);

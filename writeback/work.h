@@ -2,9 +2,10 @@
 // `now` and what is the case, sleeps never, reads no clock.
 // Threads:   one WorkSchedule per flusher, used by it alone.
 // Units:     nanoseconds, bytes.
-// Invariant: explicit work (sync, then reclaim) before periodic before background. A periodic tick that
-//            was interrupted is due at once, so that no amount of syncs delays old dirt beyond its bound:
-//            age at write start <= expire + interval + one slot of the list + the service time.
+// Invariant: explicit work (sync, then reclaim) before periodic before background; reclaim and a periodic
+//            tick that is due take turns, batch by batch. A tick that was interrupted is due at once, so that
+//            no amount of syncs or reclaim delays old dirt beyond its bound: age at write start <= expire +
+//            interval + one slot of the list + the service time.
 #pragma once
 #include <cstdint>
 
@@ -60,6 +61,8 @@ class WorkSchedule {
 
   void began_periodic(Instant now);
   void ended_periodic(Instant now, bool found_nothing);
+  // A large object that had expired has had its slice: the next one is due at once, not with the next tick.
+  void goes_on_periodic() { tick_unfinished_ = true; }
   void wrote_background(Instant now) { plugged_since_ = now; }
   // For periodic work that begins now: what was stamped at or before this has expired.
   Instant dirtied_before(Instant now) const;
@@ -70,6 +73,7 @@ class WorkSchedule {
   const std::uint64_t batch_bytes_;
   Instant tick_at_ = Instant::max();
   bool tick_unfinished_ = false;
+  bool reclaim_had_its_turn_ = false;  // the last batch was reclaim's
   Instant retry_not_before_ = Instant::min();
   Instant plugged_since_ = Instant::max();
   std::uint32_t busy_passes_ = 0;
