@@ -13,6 +13,11 @@ void Log::record_retired(Iclog& record, bool stable) {
     return;
   }
   if (record.purpose == Iclog::Purpose::kCheckpoint) return;
+  if (tail_record && !stable) {
+    // It has its place in own space, and frees nothing that this could be taken back from.
+    reserve_head_.take_unchecked(kTailRecordBytes);
+    write_head_.take_unchecked(kTailRecordBytes);
+  }
   // With nothing in the AIL the tail goes on to this very record.
   if (stable && tail_record) ail_->checkpoint_stable(record.lsn());
   MutexLock hold(lock_);

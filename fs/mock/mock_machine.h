@@ -72,6 +72,8 @@ class MockMachine final : private AilWriter, private LogShutdownListener, privat
                              std::uint64_t target_version);
   // The next one: the target has been changed, the intent is done.
   Result<std::uint64_t> finish_intent(Chain& chain);
+  // The machine is to end with the intent open: its log space is given back.
+  void abandon(Chain& chain) { log_->end(chain.ticket); }
 
   Result<void> force(std::uint64_t sequence);
   // Without a pusher: everything that is stable goes home now.

@@ -21,8 +21,14 @@ class MockWorkload::Run {
  public:
   Run(MockWorkload& its, MockMachine& machine, AckLog& acks)
       : its_(its), machine_(machine), acks_(acks), rng_(its.seed_), now_(its.layout_.objects) {
+    its_.after_.clear();
     note();
   }
+  ~Run() {
+    for (Open& one : open_) machine_.abandon(one.chain);  // the run ended early
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
 
   Result<void> go() {
     for (std::uint32_t step = 0; step < kSteps; ++step) {
@@ -135,6 +141,7 @@ class MockWorkload::Run {
 };
 
 Result<void> MockWorkload::run(BlockDevice& device, AckLog& acks) {
+  after_.emplace_back(layout_.objects);
   MockMount mount{.layout = layout_, .pusher = false};
   mount.log.soft_bytes = layout_.log_blocks * std::uint64_t{kFsBlockBytes};  // forces alone close checkpoints
   auto machine = MockMachine::mount(device, mount);
