@@ -18,6 +18,8 @@
 
 namespace tidewheel {
 
+class DirtyList;
+
 enum class WorkKind : std::uint8_t { kPeriodic, kBackground, kSync, kFsync, kReclaim };
 
 // What became of one object's write.
@@ -44,6 +46,10 @@ struct WriteSlot {
   std::uint64_t written_bytes = 0;
   Error error;
   void* target_data = nullptr;    // the target's own, between write_batch and end_batch
+  // Set by the target in end_batch(): the context that the object goes to when what was written is kWritten.
+  // Then it is in nobody's list, so that it costs one step more at most (writeback/owner.h).
+  std::uint16_t move_to = kNoContext;
+  DirtyList* heir = nullptr;      // the engine's: that context's list
 };
 
 class WritebackContext;

@@ -12,6 +12,13 @@ namespace {
 
 LockClass context_class("writeback-context", LockRank::kContext);
 
+// A chunk as the engine's is to its limit, so that credit in shards is small beside the limit.
+std::unique_ptr<DirtyAllowance> own_allowance(const EngineOptions& engine, const ContextOptions& own) {
+  if (own.dirty_bytes == ContextOptions::kNone && own.background_bytes == ContextOptions::kNone) return nullptr;
+  const std::uint64_t limit = std::min<std::uint64_t>(own.dirty_bytes, INT64_MAX / 2);
+  return std::make_unique<DirtyAllowance>(limit, std::min(engine.counter_chunk_bytes, limit / 2048));
+}
+
 }  // namespace
 
 WritebackContext::WritebackContext(WritebackEngine& engine, WritebackTarget& target,
@@ -25,14 +32,24 @@ WritebackContext::WritebackContext(WritebackEngine& engine, WritebackTarget& tar
       device_(options.device != nullptr
                   ? options.device
                   : std::make_shared<BackingDevice>(BackingDeviceOptions{.name = options.name})),
+      dirty_limit_bytes_(options.dirty_bytes),
+      background_bytes_(options.dirty_bytes == ContextOptions::kNone
+                            ? options.background_bytes
+                            : std::min(options.background_bytes, options.dirty_bytes / 2)),
+      allowance_(own_allowance(engine.options(), options)),
       lock_(context_class) {
   // All the memory that writing needs is here before the first object is dirty.
   const EngineOptions& o = engine.options();
-  for (std::uint32_t f = 0; f < o.flushers; ++f) {
+  const auto or_engine = [](std::uint32_t own, std::uint32_t engine_wide) {
+    return own != 0 ? own : engine_wide;
+  };
+  batch_objects_ = or_engine(options.batch_objects, o.batch_objects);
+  const std::uint32_t flushers = or_engine(options.flushers, o.flushers);
+  for (std::uint32_t f = 0; f < flushers; ++f) {
     std::vector<Batch*> own;
-    for (std::uint32_t i = 0; i < o.batches_in_flight; ++i) {
+    for (std::uint32_t i = 0; i < or_engine(options.batches_in_flight, o.batches_in_flight); ++i) {
       auto batch = std::make_unique<Batch>();
-      batch->reserve(o.batch_objects);
+      batch->reserve(batch_objects_);
       own.push_back(batch.get());
       batch_table_.push_back(batch.get());
       batches_.push_back(std::move(batch));
@@ -105,6 +122,14 @@ Instant WritebackContext::oldest_dirty() const {
     }
   }
   return oldest;
+}
+
+std::uint64_t WritebackContext::own_excess_bytes() const {
+  if (allowance_ == nullptr || background_bytes_ == ContextOptions::kNone) return 0;
+  const std::int64_t excess = static_cast<std::int64_t>(counts_.dirty()) -
+                              own_claimed_.load(std::memory_order_seq_cst) -
+                              static_cast<std::int64_t>(background_bytes_);
+  return excess > 0 ? static_cast<std::uint64_t>(excess) : 0;
 }
 
 bool WritebackContext::all_tried(std::uint64_t failures) const {

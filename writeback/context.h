@@ -42,6 +42,7 @@ struct SyncRun {
   Error error;                  // the first
   std::uint64_t sequence = 0;   // batches before this were active when the selection was made
   std::uint64_t came_back = 0;  // batches that have put back, or ended with, something dirty since t0
+  std::uint32_t held = 0;       // by sync_all(), until every context of the target has been told
   bool waiting = false;         // nothing to claim until a batch ends
   std::uint32_t busy_passes = 0;  // in a row, that met only busy objects
   Instant retry_at = Instant::max();  // not before this, after such a pass
@@ -73,11 +74,28 @@ class WritebackContext {
   // failures are filed among the rest (no back-off): there were twice as many failures lately as it has
   // objects.
   bool all_tried(std::uint64_t failures) const;
+  // Its own thresholds; ContextOptions::kNone: it has none.
+  std::uint64_t background_bytes() const { return background_bytes_; }
+  std::uint64_t dirty_limit_bytes() const { return dirty_limit_bytes_; }
+  // What lies above its own background threshold and is not claimed yet.
+  std::uint64_t own_excess_bytes() const;
+  // Who has its objects now that it is retired; null: itself.
+  WritebackContext* heir() const { return heir_.load(std::memory_order_seq_cst); }
   Instant oldest_dirty() const;  // not the objects that are being gathered at this moment
 
  private:
   friend class WritebackEngine;
   friend class Flusher;
+  friend class OwnerSwitch;
+
+  // ---- owners (owner.cc) ----
+  // Files what the caller has claimed for `batch` in another context; false: a sync waits for it here, so it
+  // was put back.
+  bool hand_over(Batch& batch, DirtyObject& object, WritebackContext& to, Instant now);
+  // What is stamped at or before this must not leave: a sync that was called has to find it here.
+  Instant sync_covers() const TW_REQUIRES(lock_);
+  DirtyList::EndWrite end_write(WriteSlot& slot, WorkKind kind, Instant now);
+  bool drained_for_heir();
 
   // ---- batches (context_batches.cc) ----
   FsyncBatch* acquire_fsync_batch();  // may wait; null: the context ends
@@ -107,8 +125,13 @@ class WritebackContext {
 
   // ---- sync (context_sync.cc) ----
   Result<void> sync(ErrorCursor* handle, Instant deadline);
-  Result<void> fsync(DirtyObject& object, ErrorCursor* handle);
-  Result<void> write_one(DirtyObject& object);
+  // The two halves of sync_all(): the run that covers what is dirty now, held; null: no more syncs here.
+  std::shared_ptr<SyncRun> announce_sync();
+  void release_sync(SyncRun& run);
+  Error await_written(SyncRun& run);
+  // False: the object belongs to another context by now.
+  bool fsync(DirtyObject& object, ErrorCursor* handle, Result<void>& result);
+  Result<void> write_one(DirtyObject& object, bool& elsewhere);
   void run_fsync_batch(FsyncBatch& fsync, DirtyObject& object);
   // For the flusher at `now`: whether a sync is there for it; if none is running a queued one begins.
   bool sync_ready(Flusher& flusher, Instant now, Instant& retry_at);
@@ -135,10 +158,14 @@ class WritebackContext {
   const std::uint16_t id_;
   const std::unique_ptr<DirtyList> list_;
   const std::shared_ptr<BackingDevice> device_;
+  const std::uint64_t dirty_limit_bytes_;
+  const std::uint64_t background_bytes_;
+  const std::unique_ptr<DirtyAllowance> allowance_;  // null: no threshold of its own
   std::vector<std::unique_ptr<Batch>> batches_;  // the flushers'
   std::vector<std::unique_ptr<FsyncBatch>> fsync_batches_;
   std::vector<Batch*> batch_table_;
   std::vector<std::unique_ptr<Flusher>> flushers_;
+  std::uint32_t batch_objects_ = 0;
 
   // ---- counts ----
   ByteCounts counts_;
@@ -153,6 +180,12 @@ class WritebackContext {
   // table. release by who lowers it pairs with acquire in remove_context().
   Atomic<std::uint32_t> pins_{0};
 
+  // seq_cst: stored before the list is closed; a writer that finds that closed then looks here.
+  Atomic<WritebackContext*> heir_{nullptr};
+  // As the engine's of the same names, for the context's own threshold.
+  Atomic<std::uint32_t> own_background_armed_{0};
+  Atomic<std::int64_t> own_claimed_{0};
+  std::uint64_t blocked_in_pass_ = 0;  // under the engine's throttle_lock_
   // seq_cst: a flusher stores false and then takes every shard lock (DirtyList::any_listed); a writer lists
   // under a shard lock and then reads this. One of the two sees the other.
   alignas(kCacheLine) Atomic<bool> armed_{false};

@@ -129,7 +129,7 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
     if (is_empty_part(slot)) slot.outcome = WriteOutcome::kSkipped;
     TW_TRACE(writeback_single_inode, reinterpret_cast<std::uintptr_t>(slot.object),
              static_cast<std::uint64_t>(slot.outcome), slot.bytes, id_);
-    const DirtyList::EndWrite ended = list_->end_write(slot, batch.kind_, now);
+    const DirtyList::EndWrite ended = end_write(slot, batch.kind_, now);
     if (ended.clean) ++clean;
     if (ended.comes_at_once) ++at_once;
     if (ended.comes_at_once && slot.outcome == WriteOutcome::kFailed) {
@@ -196,7 +196,7 @@ void WritebackContext::end_batch(Batch& batch, bool objects_came_back) {
     active_[batch.id_] = false;
     active_batches_.fetch_sub(1, std::memory_order_seq_cst);
     if (running_sync_ != nullptr && matters_to_sync(batch)) {
-      if (!batch.slots_.empty()) ++running_sync_->came_back;
+      if (!batch.slots_.empty() || batch.put_back_ <= running_sync_->t0) ++running_sync_->came_back;
       running_sync_->waiting = false;
       waits = running_sync_->flusher;
     }

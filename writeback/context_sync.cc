@@ -18,19 +18,40 @@ constexpr std::uint32_t kBusyDoublings = 7;
 
 // ---- callers ----
 
-Result<void> WritebackContext::sync(ErrorCursor* handle, Instant deadline) {
-  lock_.lock();
-  if (syncs_aborted_) {
-    lock_.unlock();
-    return TW_FAIL(kShutDown);
-  }
+std::shared_ptr<SyncRun> WritebackContext::announce_sync() {
+  MutexLock guard(lock_);
+  if (syncs_aborted_) return nullptr;
   ++callers_;
   if (queued_sync_ == nullptr) queued_sync_ = std::make_shared<SyncRun>();
-  const std::shared_ptr<SyncRun> run = queued_sync_;
   // Read here: what the caller dirtied has a stamp at or before this.
-  run->t0 = std::max(run->t0, engine_.clock().now());
-  lock_.unlock();
+  queued_sync_->t0 = std::max(queued_sync_->t0, engine_.clock().now());
+  ++queued_sync_->held;
+  return queued_sync_;
+}
+
+void WritebackContext::release_sync(SyncRun& run) {
+  {
+    MutexLock guard(lock_);
+    --run.held;
+  }
   kick();
+}
+
+// Its caller sees to the flush.
+Error WritebackContext::await_written(SyncRun& run) {
+  MutexLock guard(lock_);
+  while (run.state < SyncRun::State::kWritten) {
+    engine_.driver().wait(lock_, sync_changed_, Duration::max());
+  }
+  const Error error = run.error;
+  if (--callers_ == 0) caller_left_.notify_all();
+  return error;
+}
+
+Result<void> WritebackContext::sync(ErrorCursor* handle, Instant deadline) {
+  const std::shared_ptr<SyncRun> run = announce_sync();
+  if (run == nullptr) return TW_FAIL(kShutDown);
+  release_sync(*run);
   lock_.lock();
   while (run->state != SyncRun::State::kDone) {
     if (run->state != SyncRun::State::kWritten) {
@@ -63,14 +84,23 @@ Result<void> WritebackContext::sync(ErrorCursor* handle, Instant deadline) {
   return {};
 }
 
-Result<void> WritebackContext::fsync(DirtyObject& object, ErrorCursor* handle) {
+bool WritebackContext::fsync(DirtyObject& object, ErrorCursor* handle, Result<void>& result) {
   {
     MutexLock guard(lock_);
-    if (syncs_aborted_) return TW_FAIL(kShutDown);
+    if (syncs_aborted_) {
+      result = TW_FAIL(kShutDown);
+      return true;
+    }
     ++callers_;
   }
   works_.fetch_add(1, std::memory_order_relaxed);
-  Result<void> result = write_one(object);
+  bool elsewhere = false;
+  result = write_one(object, elsewhere);
+  if (elsewhere) {
+    MutexLock guard(lock_);
+    if (--callers_ == 0) caller_left_.notify_all();
+    return false;
+  }
   if (result) {
     result = target_.flush();
     // What it covered is on no list any more: the only trace of the failure is in the sequences.
@@ -85,12 +115,12 @@ Result<void> WritebackContext::fsync(DirtyObject& object, ErrorCursor* handle) {
   }
   MutexLock guard(lock_);
   if (--callers_ == 0) caller_left_.notify_all();
-  return result;
+  return true;
 }
 
 // Whatever of the object was dirty at the call has been written, or the error. At most two waits for others
 // unless the object is dirtied all the time: the write that was on its way, and one more that overtook us.
-Result<void> WritebackContext::write_one(DirtyObject& object) {
+Result<void> WritebackContext::write_one(DirtyObject& object, bool& elsewhere) {
   std::uint32_t busy = 0;
   for (;;) {
     if (engine_.stopping()) return TW_FAIL(kShutDown);
@@ -98,9 +128,11 @@ Result<void> WritebackContext::write_one(DirtyObject& object) {
     if (fsync == nullptr) return TW_FAIL(kShutDown);
     begin_batch(fsync->batch, WorkKind::kFsync);
     const DirtyList::TakeOut taken = list_->claim_one(object);
-    if (taken == DirtyList::TakeOut::kClean || taken == DirtyList::TakeOut::kInBatch) {
+    if (taken != DirtyList::TakeOut::kTaken) {
       end_batch(fsync->batch, false);
       release_fsync_batch(*fsync);
+      elsewhere = taken == DirtyList::TakeOut::kElsewhere;
+      if (elsewhere) return {};
       if (taken == DirtyList::TakeOut::kClean) return {};
       object_waiters_.wait(object, engine_.driver());
       continue;
@@ -145,7 +177,8 @@ bool WritebackContext::sync_ready(Flusher& flusher, Instant now, Instant& retry_
       retry_at = running_sync_->retry_at;
       return false;
     }
-    if (queued_sync_ == nullptr) return false;  // also once they are aborted
+    // Also once they are aborted.
+    if (queued_sync_ == nullptr || queued_sync_->held != 0) return false;
     run = running_sync_ = std::move(queued_sync_);
     queued_sync_ = nullptr;
     run->state = SyncRun::State::kWriting;

@@ -70,6 +70,7 @@ struct ThrottleWaiter {
   TaskThrottle* task = nullptr;
   bool charged = false;
   bool queued = false;  // it had to wait
+  bool own_limit = false;  // it waits at its context's own limit, when it was last looked at
   ThrottleWaiter* next = nullptr;
 };
 

@@ -47,6 +47,7 @@ struct DirtyListOptions {
   Duration retry_first = seconds(1);        // back-off after the first failure; doubles with each ...
   Duration retry_longest = seconds(64);     // ... up to this
   LockClass* lock_class = nullptr;          // of the shard locks; null: one class for all lists
+  std::uint16_t context = kNoContext;       // whose objects these are: others are not listed, nor taken
 };
 
 // What a work wants written.
@@ -83,17 +84,26 @@ class DirtyList {
 
   // ---- writers ----
   // Marks classes dirty. clean -> listed with stamp max(now, the shard's last); listed, retry, claimed:
-  // bits only; writing: bits, and the stamp if it had none. True when the object became listed.
-  bool mark_dirty(DirtyObject& object, std::uint32_t classes, Instant now) {
-    if (object.covers(classes)) return false;
+  // bits only; writing: bits, and the stamp if it had none.
+  enum class Marked : std::uint8_t {
+    kAlready,    // it was dirty, and has the classes now
+    kListed,     // it became listed
+    kElsewhere,  // nothing was done: another context's by now, or clean and the list closed: look again
+  };
+  Marked mark(DirtyObject& object, std::uint32_t classes, Instant now) {
+    if (object.covers(classes)) return Marked::kAlready;
     return mark_dirty_slow(object, classes, now);
+  }
+  bool mark_dirty(DirtyObject& object, std::uint32_t classes, Instant now) {
+    return mark(object, classes, now) == Marked::kListed;
   }
 
   // ---- taking one object ----
   enum class TakeOut : std::uint8_t {
-    kClean,    // it was clean
-    kTaken,    // it is out
-    kInBatch,  // a flusher has it: the waiters bit is set
+    kClean,      // it was clean
+    kTaken,      // it is out
+    kInBatch,    // a flusher has it: the waiters bit is set
+    kElsewhere,  // it belongs to another context by now
   };
   // listed or retry -> clean, unlinked (kTaken); else kInBatch: claimed, it leaves its batch, clean, before
   // any I/O (begin_write); being written, that is waited for. To wait: under a mutex of the engine, sleep
@@ -112,16 +122,24 @@ class DirtyList {
   // claimed -> listed again with the stamp kept: the batch is full or its work has ended. True: somebody
   // waits for it.
   virtual bool unclaim(DirtyObject& object, Instant now) = 0;
+  // Lists here, stamp kept, what the caller has claimed from another context's list, at one step in the wheel.
+  // It joins no sync that is open here. True: somebody waits for it (wake them where it was claimed).
+  virtual bool adopt(DirtyObject& object, Instant now) = 0;
+  // From now on what is clean is not listed here any more (a context that is being retired). What is dirty
+  // still comes back here from its batches. Holds every shard lock once: who has begun to list has ended.
+  virtual void close() = 0;
   // writing -> clean, listed or retry, by outcome and by what was dirtied meanwhile; kind is the batch's
   // (the classic designs file what a sync wrote differently). kWritten and kGivenUp: clean, or listed with
   // the new stamp when dirtied meanwhile; the others: still dirty, slot.classes are set again and the stamp
-  // is kept. Once this returns the object may be gone.
+  // is kept. Once this returns the object may be gone. With slot.heir what was written goes to that list:
+  // clean, with its context; dirtied meanwhile, listed there.
   struct EndWrite {
     bool waiters = false;  // somebody waits for this object: wake them
     bool clean = false;    // it is dirty no more
     // It was not written and nothing keeps a selection from taking it again at once (skipped; failed, where
     // the design has no back-off): the engine paces a work that meets nothing else.
     bool comes_at_once = false;
+    bool moved = false;  // it is listed in slot.heir
   };
   virtual EndWrite end_write(const WriteSlot& slot, WorkKind kind, Instant now) = 0;
 
@@ -142,7 +160,7 @@ class DirtyList {
   virtual void check_invariants() const = 0;  // walks everything, aborts on a flaw; for tests at rest
 
  protected:
-  virtual bool mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now) = 0;
+  virtual Marked mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now) = 0;
 };
 
 // The registry of designs: timer-wheel (the default), single-list, tagged-list, syncer-slots,

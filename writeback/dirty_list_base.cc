@@ -18,7 +18,9 @@ LockClass& list_lock_class(const DirtyListOptions& options) {
 }
 
 DirtyListBase::DirtyListBase(std::vector<std::unique_ptr<ListShard>> shards, const DirtyListOptions& options)
-    : shards_(std::move(shards)), ladder_(*this, options.retry_first, options.retry_longest) {
+    : shards_(std::move(shards)),
+      context_(options.context),
+      ladder_(*this, options.retry_first, options.retry_longest, options.context) {
   TW_ASSERT(!shards_.empty() && shards_.size() <= kMaxListShards,
             "a dirty list has 1 to kMaxListShards shards");
 }
@@ -27,21 +29,26 @@ DirtyListBase::~DirtyListBase() { TW_ASSERT(listed() == 0, "a dirty list ends wi
 
 // ---- writers ----
 
-bool DirtyListBase::mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now) {
+DirtyList::Marked DirtyListBase::mark_dirty_slow(DirtyObject& object, std::uint32_t classes,
+                                                  Instant now) {
   TW_ASSERT(classes != 0 && (classes & ~std::uint32_t{kDirtyAll}) == 0, "not a set of dirty classes");
   for (;;) {
     const DirtyState state = object.state();
+    if (state.context() != context_) return Marked::kElsewhere;
     if (state.clean()) {
-      if (list_clean(object, classes, now)) return true;
-      continue;  // somebody else listed it
+      if (list_clean(object, classes, now)) return Marked::kListed;
+      if (closed_.load(std::memory_order_relaxed) && object.state().clean()) {
+        return Marked::kElsewhere;
+      }
+      continue;  // somebody else listed it, or re-filed it
     }
-    if ((state.classes() & classes) == classes) return false;
+    if ((state.classes() & classes) == classes) return Marked::kAlready;
     std::uint32_t word = state.word();
     if (state.phase() != DirtyPhase::kWriting || state.classes() != 0) {
       // It has a stamp, so bits are all there is to add: wherever it goes next, they go with it.
       if (!object.state_.compare_exchange(word, word | classes, std::memory_order_seq_cst)) continue;
       redirties_.add(1);
-      return false;
+      return Marked::kAlready;
     }
     // The first dirt since begin_write: its stamp is written under the shard's lock, which end_write takes
     // before it files an object that has bits.
@@ -50,7 +57,7 @@ bool DirtyListBase::mark_dirty_slow(DirtyObject& object, std::uint32_t classes, 
     if (!object.state_.compare_exchange(word, word | classes, std::memory_order_seq_cst)) continue;
     object.node.stamp = stamp_locked(home, now);
     redirties_.add(1);
-    return false;
+    return Marked::kAlready;
   }
 }
 
@@ -80,8 +87,9 @@ bool DirtyListBase::list_clean(DirtyObject& object, std::uint32_t classes,
   ShardHold hold(home, ShardHold::Locked{});
   // Another thread may be listing it through another shard: the exchange decides. Who sees kListed then
   // waits for this lock before it looks at the hook.
-  std::uint32_t clean = 0;
-  const std::uint32_t listed = DirtyState(DirtyPhase::kListed, classes, home.index).word();
+  if (closed_.load(std::memory_order_relaxed)) return false;
+  std::uint32_t clean = DirtyState(DirtyPhase::kClean, 0, 0, context_).word();
+  const std::uint32_t listed = DirtyState(DirtyPhase::kListed, classes, home.index, context_).word();
   if (!object.state_.compare_exchange(clean, listed, std::memory_order_seq_cst)) return false;
   object.node.stamp = stamp_locked(home, now);
   link_locked(home, object, Filing::kDirtied, nullptr, now);
@@ -103,8 +111,7 @@ template <class Then>
 bool DirtyListBase::take_listed(DirtyObject& object, DirtyState seen, Then then) {
   ListShard& home = shard(seen.shard());
   ShardHold hold(home);
-  const DirtyState now = object.state();
-  if (now.phase() != DirtyPhase::kListed || now.shard() != seen.shard()) return false;
+  if (!object.state().same_place(seen)) return false;
   home.touch();
   unlink_locked(home, object);
   ++home.removals;
@@ -112,10 +119,10 @@ bool DirtyListBase::take_listed(DirtyObject& object, DirtyState seen, Then then)
   return true;
 }
 
-// And the bit `if_claimed`, if it is claimed. False: the object has left its batch.
-bool DirtyListBase::set_waiters(DirtyObject& object, std::uint32_t if_claimed) {
+// And the bit `if_claimed`, if it is claimed. False: the object has left its batch, or this context.
+bool DirtyListBase::set_waiters(DirtyObject& object, std::uint32_t if_claimed) const {
   std::uint32_t word = object.state().word();
-  while (DirtyState(word).in_batch()) {
+  while (DirtyState(word).in_batch() && DirtyState(word).context() == context_) {
     const bool claimed = DirtyState(word).phase() == DirtyPhase::kClaimed;
     const std::uint32_t next = word | DirtyState::kWaiters | (claimed ? if_claimed : 0);
     if (next == word) return true;
@@ -127,6 +134,7 @@ bool DirtyListBase::set_waiters(DirtyObject& object, std::uint32_t if_claimed) {
 DirtyList::TakeOut DirtyListBase::cancel(DirtyObject& object) {
   for (;;) {
     const DirtyState state = object.state();
+    if (state.context() != context_) return TakeOut::kElsewhere;
     switch (state.phase()) {
       case DirtyPhase::kClean:
         return TakeOut::kClean;
@@ -153,6 +161,7 @@ DirtyList::TakeOut DirtyListBase::cancel(DirtyObject& object) {
 DirtyList::TakeOut DirtyListBase::claim_one(DirtyObject& object) {
   for (;;) {
     const DirtyState state = object.state();
+    if (state.context() != context_) return TakeOut::kElsewhere;
     switch (state.phase()) {
       case DirtyPhase::kClean:
         return TakeOut::kClean;
@@ -195,7 +204,8 @@ bool DirtyListBase::begin_write(WriteSlot& slot) {
       return false;
     }
     const std::uint32_t next =
-        DirtyState(DirtyPhase::kWriting, 0, state.shard()).word() | (word & DirtyState::kWaiters);
+        DirtyState(DirtyPhase::kWriting, 0, state.shard(), state.context()).word() |
+        (word & DirtyState::kWaiters);
     // The flusher's half of the re-dirty pair (dirty_object.h): the tags are read after this.
     if (object.state_.compare_exchange(word, next, std::memory_order_seq_cst)) {
       slot.classes = state.classes();
@@ -220,6 +230,46 @@ bool DirtyListBase::unclaim(DirtyObject& object, Instant now) {
   return relist(object, Filing::kUnclaimed, DirtyPhase::kClaimed, 0, nullptr, now);
 }
 
+bool DirtyListBase::adopt_from(DirtyObject& object, DirtyPhase from, Instant now) {
+  ListShard& home = shard(pick_shard(object));
+  ShardHold hold(home);
+  const bool waiters =
+      change_place(object, from, DirtyPhase::kListed, home.index, context_).has_waiters();
+  link_locked(home, object, Filing::kAdopted, nullptr, now);
+  home.last = std::max(home.last, object.node.stamp);
+  ++home.inserts;
+  home.count.store(home.count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return waiters;
+}
+
+bool DirtyListBase::adopt(DirtyObject& object, Instant now) {
+  return adopt_from(object, DirtyPhase::kClaimed, now);
+}
+
+void DirtyListBase::close() {
+  closed_.store(true, std::memory_order_relaxed);
+  for (const auto& each : shards_) MutexLock hold(each->lock);
+}
+
+// What was written and goes to another context.
+DirtyList::EndWrite DirtyListBase::end_moving(const WriteSlot& slot, Instant now) {
+  DirtyObject& object = *slot.object;
+  auto& heir = static_cast<DirtyListBase&>(*slot.heir);
+  object.retry_step = 0;
+  std::uint32_t word = object.state().word();
+  const std::uint32_t clean = DirtyState(DirtyPhase::kClean, 0, 0, heir.context_).word();
+  while (DirtyState(word).classes() == 0) {
+    TW_ASSERT(DirtyState(word).phase() == DirtyPhase::kWriting, "a write ends that had not begun");
+    if (object.state_.compare_exchange(word, clean, std::memory_order_seq_cst)) {
+      return EndWrite{.waiters = DirtyState(word).has_waiters(), .clean = true};
+    }
+  }
+  // Whoever dirtied it meanwhile writes the stamp under this lock; once it is there nobody changes it before
+  // the next write.
+  { MutexLock stamped(shard(object.state().shard()).lock); }
+  return EndWrite{.waiters = heir.adopt_from(object, DirtyPhase::kWriting, now), .moved = true};
+}
+
 DirtyList::EndWrite DirtyListBase::end_write(const WriteSlot& slot, WorkKind kind, Instant now) {
   DirtyObject& object = *slot.object;
   const WriteEnd end{slot.stamp, kind};
@@ -228,11 +278,13 @@ DirtyList::EndWrite DirtyListBase::end_write(const WriteSlot& slot, WorkKind kin
       break;
     case WriteOutcome::kWritten:
     case WriteOutcome::kGivenUp: {
+      if (slot.heir != nullptr) return end_moving(slot, now);
       object.retry_step = 0;
       std::uint32_t word = object.state().word();
+      const std::uint32_t clean = DirtyState(DirtyPhase::kClean, 0, 0, context_).word();
       while (DirtyState(word).classes() == 0) {
         TW_ASSERT(DirtyState(word).phase() == DirtyPhase::kWriting, "a write ends that had not begun");
-        if (object.state_.compare_exchange(word, 0, std::memory_order_seq_cst)) {
+        if (object.state_.compare_exchange(word, clean, std::memory_order_seq_cst)) {
           return EndWrite{.waiters = DirtyState(word).has_waiters(), .clean = true};
         }
       }

@@ -72,9 +72,10 @@ enum class Filing : std::uint8_t {
   kSkipped,    // busy; stamp kept
   kFailed,     // write failed, and the design files failures itself; stamp kept
   kUnclaimed,  // not begun; stamp kept
+  kAdopted,    // from another context; stamp kept; not what an open sync covers
 };
 
-// What end_write knows beside the object; null for kDirtied and kUnclaimed.
+// What end_write knows beside the object; null for kDirtied, kUnclaimed and kAdopted.
 struct WriteEnd {
   Instant written_stamp;  // the stamp before the write
   WorkKind kind;
@@ -86,6 +87,8 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
   TakeOut claim_one(DirtyObject& object) final;
   bool begin_write(WriteSlot& slot) final;
   bool unclaim(DirtyObject& object, Instant now) final;
+  bool adopt(DirtyObject& object, Instant now) final;
+  void close() final;
   EndWrite end_write(const WriteSlot& slot, WorkKind kind, Instant now) final;
 
   Instant oldest() const final;
@@ -101,7 +104,7 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
   DirtyListBase(std::vector<std::unique_ptr<ListShard>> shards, const DirtyListOptions& options);
   ~DirtyListBase() override;
 
-  bool mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now) final;
+  Marked mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now) final;
 
   // ---- what a design adds; each under the shard's lock ----
   // The stamp for what is dirtied at `now`: max(now, last) unless the design has its own way.
@@ -164,11 +167,16 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
   ListShard& lock_another(ListShard& picked);
   template <class Then>
   bool take_listed(DirtyObject& object, DirtyState seen, Then then);
-  static bool set_waiters(DirtyObject& object, std::uint32_t if_claimed);
+  bool set_waiters(DirtyObject& object, std::uint32_t if_claimed) const;
+  EndWrite end_moving(const WriteSlot& slot, Instant now);
+  bool adopt_from(DirtyObject& object, DirtyPhase from, Instant now);
   bool relist(DirtyObject& object, Filing why, DirtyPhase from, std::uint32_t classes, const WriteEnd* end,
               Instant now);
 
   const std::vector<std::unique_ptr<ListShard>> shards_;
+  const std::uint16_t context_;
+  // Relaxed: set, and then every shard lock is taken; read under a shard's lock.
+  Atomic<bool> closed_{false};
   RetryLadder ladder_;
   ShardedCounter redirties_;
 };

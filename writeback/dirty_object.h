@@ -6,10 +6,11 @@
 //            or unlinked only under it. Two transitions need no lock: writing -> clean when nothing was
 //            dirtied meanwhile, and claimed -> clean, by the flusher that finds it cancelled.
 // Units:     stamp (dirtied_when) in nanoseconds of the engine's clock.
-// Invariant: (1) phase kClean <=> on no list, in no batch; its word is then 0; (2) the stamp is written only
-//            when the object goes from having no dirty class to having one (designs that clobber it say
-//            so); (3) memory may go once cancel() has returned kClean or kTaken; the destructor asserts
-//            kClean.
+// Invariant: (1) phase kClean <=> on no list, in no batch; its word then holds its context and nothing else;
+//            (2) the stamp is written only when the object goes from having no dirty class to having one
+//            (designs that clobber it say so); (3) memory may go once cancel() has returned kClean or kTaken;
+//            the destructor asserts kClean; (4) the context is part of the word, so that an object cannot be
+//            listed in, taken from, or waited for in a context that it has left (writeback/owner.h).
 //
 //   clean --mark_dirty--> listed(shard) --claim--> claimed(batch) --begin_write--> writing
 //     ^                    |  ^  ^                   |   |                           | | |
@@ -67,18 +68,30 @@ constexpr bool dirty_transition_allowed(DirtyPhase from, DirtyPhase to) {
 }
 const char* name_of(DirtyPhase phase);
 
-// The state word, decoded: classes:3 | phase:3 | waiters:1 | by phase:1 | (spare:8) | shard:8
+inline constexpr std::uint32_t kMaxListShards = 128;
+inline constexpr std::uint32_t kRetryShard = 255;  // the state's shard while on the retry ladder
+inline constexpr std::uint16_t kNoContext = 0xFFFF;
+
+// The state word, decoded: classes:3 | phase:3 | waiters:1 | by phase:1 | shard:8 | context:16, the last
+// inverted, so that a word of 0 is clean and of no context.
 class DirtyState {
  public:
   constexpr DirtyState() = default;
   constexpr explicit DirtyState(std::uint32_t word) : word_(word) {}
-  constexpr DirtyState(DirtyPhase phase, std::uint32_t classes, std::uint32_t shard)
-      : word_(classes | (static_cast<std::uint32_t>(phase) << kPhaseShift) | (shard << kShardShift)) {}
+  constexpr DirtyState(DirtyPhase phase, std::uint32_t classes, std::uint32_t shard,
+                       std::uint16_t context = kNoContext)
+      : word_(classes | (static_cast<std::uint32_t>(phase) << kPhaseShift) | (shard << kShardShift) |
+              ((std::uint32_t{context} ^ kNoContext) << kContextShift)) {}
 
   constexpr std::uint32_t word() const { return word_; }
   constexpr std::uint32_t classes() const { return word_ & kDirtyAll; }
   constexpr DirtyPhase phase() const { return static_cast<DirtyPhase>((word_ >> kPhaseShift) & 7U); }
   constexpr std::uint32_t shard() const { return (word_ >> kShardShift) & 0xFFU; }
+  constexpr std::uint16_t context() const {
+    return static_cast<std::uint16_t>((word_ >> kContextShift) ^ kNoContext);
+  }
+  // Phase, shard and context: where it is, whatever is dirty of it.
+  constexpr bool same_place(DirtyState other) const { return ((word_ ^ other.word_) & kPlaceMask) == 0; }
   constexpr bool has_waiters() const { return (word_ & kWaiters) != 0; }
   constexpr bool has_mark() const { return (word_ & kDesignMark) != 0; }
   constexpr bool cancelled() const { return phase() == DirtyPhase::kClaimed && (word_ & kCancelled) != 0; }
@@ -93,15 +106,14 @@ class DirtyState {
   // One bit by phase; no transition carries it on.
   static constexpr std::uint32_t kDesignMark = 1U << 7;  // listed: tagged-list's tag
   static constexpr std::uint32_t kCancelled = 1U << 7;   // claimed: cancel() waits for it; goes with kWaiters
-  static constexpr std::uint32_t kShardShift = 16;
+  static constexpr std::uint32_t kShardShift = 8;
+  static constexpr std::uint32_t kContextShift = 16;
+  static constexpr std::uint32_t kContextMask = 0xFFFF0000U;
+  static constexpr std::uint32_t kPlaceMask = kContextMask | 0xFF00U | (7U << kPhaseShift);
 
  private:
   std::uint32_t word_ = 0;
 };
-
-inline constexpr std::uint32_t kMaxListShards = 128;
-inline constexpr std::uint32_t kRetryShard = 255;  // the state's shard while on the retry ladder
-inline constexpr std::uint16_t kNoContext = 0xFFFF;
 
 class DirtyObject {
  public:
@@ -113,10 +125,13 @@ class DirtyObject {
   DirtyState state() const { return DirtyState{state_.load(std::memory_order_seq_cst)}; }
   // The lock-free half of mark_dirty: true when every class asked for is already marked.
   bool covers(std::uint32_t classes) const { return (state().classes() & classes) == classes; }
-  // Which WritebackContext it belongs to; set before it is first dirtied, changed only while clean (or by
-  // an owner switch, under both contexts' locks).
-  std::uint16_t context() const { return context_; }
-  void set_context(std::uint16_t context) { context_ = context; }
+  // Which WritebackContext it belongs to. set_context: by who has the object, clean, for himself (before it
+  // is shared, or after); beside others WritebackEngine::switch_owner() changes it.
+  std::uint16_t context() const { return state().context(); }
+  void set_context(std::uint16_t context) {
+    TW_ASSERT(state().clean(), "a dirty object's context is set: switch_owner() does that");
+    state_.store(DirtyState(DirtyPhase::kClean, 0, 0, context).word(), std::memory_order_release);
+  }
   // Which of several lists it belongs to, where a design spreads objects by hash (an inode sets its
   // number's). Who sets none shares the first list with all who don't. Only while clean.
   void set_hash(std::uint8_t hash) { hash_ = hash; }
@@ -129,7 +144,6 @@ class DirtyObject {
   WheelNode node;
   // seq_cst throughout: pairs with the data's tags (re-dirty, above).
   Atomic<std::uint32_t> state_{0};
-  std::uint16_t context_ = kNoContext;
   std::uint8_t retry_step = 0;  // failures since the last success, capped; the retry ladder's lock
   std::uint8_t hash_ = 0;
   Atomic<std::uint32_t> write_errors{0};  // error sequence (writeback/error_sequence.h)

@@ -90,20 +90,33 @@ WritebackContext* WritebackEngine::add_context(WritebackTarget& target, const Co
   return nullptr;
 }
 
+bool WritebackEngine::acceptable(const ContextOptions& options) const {
+  // As for the engine: half of the limit must hold one page of one object.
+  if (options.dirty_bytes / 2 < options_.object_overhead_bytes + kPageBytes) return false;
+  if (options.shards > kMaxListShards || (options.shards & (options.shards - 1)) != 0) return false;
+  return options.batch_objects <= 0xFFFF &&
+         std::uint64_t{std::max(options.flushers, options_.flushers)} *
+                 std::max(options.batches_in_flight, options_.batches_in_flight) <=
+             0xFFFF - WritebackContext::kFsyncBatches;
+}
+
 WritebackContext* WritebackEngine::try_add_context(WritebackTarget& target, const ContextOptions& options,
                                                    std::unique_ptr<WritebackContext>& refused,
                                                    Error& why) {
   WriterLock guard(contexts_lock_);
   why = TW_FAIL(kShutDown).error();
   if (stopping()) return nullptr;
+  why = TW_FAIL(kInvalidArgument).error();
+  if (!acceptable(options)) return nullptr;
   // Places of removed contexts are used again.
   std::uint32_t id = 0;
   while (id < contexts_added_ && contexts_[id].load(std::memory_order_relaxed) != nullptr) ++id;
   why = TW_FAIL(kBusy).error();
-  if (id == kMaxContexts) return nullptr;
+  if (id == std::min<std::uint32_t>(options_.max_contexts, kMaxContexts)) return nullptr;
   DirtyListOptions list_options;
-  list_options.shards = options_.shards;
-  list_options.flushers = options_.flushers;
+  list_options.context = static_cast<std::uint16_t>(id);
+  list_options.shards = options.shards != 0 ? options.shards : options_.shards;
+  list_options.flushers = options.flushers != 0 ? options.flushers : options_.flushers;
   list_options.periodic_interval = options_.interval;
   list_options.retry_first = options_.retry_first;
   list_options.retry_longest = options_.retry_longest;
@@ -130,6 +143,13 @@ WritebackContext* WritebackEngine::try_add_context(WritebackTarget& target, cons
 Result<void> WritebackEngine::remove_context(WritebackContext& context) {
   if (!stopping()) TW_TRY(context.sync(nullptr, Instant::max()));
   if (context.counts().objects() != 0) return TW_FAIL_WITH(kBusy, context.counts().objects());
+  {
+    ReaderLock guard(contexts_lock_);
+    for (std::uint32_t i = 0; i < contexts_added_; ++i) {
+      const WritebackContext* each = raw_context(static_cast<std::uint16_t>(i));
+      if (each != nullptr && each->heir() == &context) return TW_FAIL(kBusy);
+    }
+  }
   // Without the lock: what is waited for may want it (a target that asks for stats), or never come.
   context.retire();
   {
@@ -176,31 +196,42 @@ bool WritebackEngine::mark_dirty_timed(DirtyObject& object, std::uint32_t classe
 
 bool WritebackEngine::mark_dirty_slow(DirtyObject& object, std::uint32_t classes, Instant now,
                                       DirtyGrant* grant) {
-  TW_ASSERT(object.context() < kMaxContexts, "an object is dirtied before set_context()");
-  WritebackContext* context = contexts_[object.context()].load(std::memory_order_acquire);
-  TW_ASSERT(context != nullptr, "an object is dirtied in a context that has been removed");
-  // Counted before a flusher can see it and take it off again: the counts pass through no negative value.
-  const bool counted = object.state().clean();
-  if (counted) charge_object(*context, grant);
-  const bool became_listed = context->list().mark_dirty(object, classes, now);
-  if (became_listed) {
-    TW_TRACE(writeback_dirty_inode, reinterpret_cast<std::uintptr_t>(&object), classes,
-             static_cast<std::uint64_t>(now.ns), context->id());
-    if (!counted) charge_object(*context, grant);  // it was cleaned in between
-    context->note_listed();
-  } else if (counted) {
-    object_cancelled(*context);  // another thread was first
+  for (;;) {
+    const std::uint16_t id = object.context();
+    TW_ASSERT(id < kMaxContexts, "an object is dirtied before set_context()");
+    WritebackContext* context = raw_context(id);
+    TW_ASSERT(context != nullptr, "an object is dirtied in a context that has been removed");
+    // Counted before a flusher can see it and take it off again: the counts pass through no negative value.
+    const bool counted = object.state().clean();
+    if (counted && context->heir() != nullptr) {
+      // Without begin_switch(), whose lock the caller may hold: what he has accounted is the heir's already, or
+      // is made that when the context ends.
+      std::uint32_t was = DirtyState(DirtyPhase::kClean, 0, 0, id).word();
+      const std::uint32_t is = DirtyState(DirtyPhase::kClean, 0, 0, this->context(id)->id()).word();
+      object.state_.compare_exchange(was, is, std::memory_order_seq_cst);
+      continue;
+    }
+    if (counted) charge_object(*context, grant);
+    const DirtyList::Marked marked = context->list().mark(object, classes, now);
+    if (marked == DirtyList::Marked::kListed) {
+      TW_TRACE(writeback_dirty_inode, reinterpret_cast<std::uintptr_t>(&object), classes,
+               static_cast<std::uint64_t>(now.ns), context->id());
+      if (!counted) charge_object(*context, grant);  // it was cleaned in between
+      context->note_listed();
+      return true;
+    }
+    if (counted) object_cancelled(*context);  // another thread was first, or it was re-filed
+    if (marked == DirtyList::Marked::kAlready) return false;
   }
-  return became_listed;
 }
 
 void WritebackEngine::charge_object(WritebackContext& context, DirtyGrant* grant) {
   const std::uint64_t overhead = options_.object_overhead_bytes;
   if (grant != nullptr && grant->overhead_ != 0) {
-    TW_DASSERT(grant->context_ == &context, "a grant is used in another context");
     grant->overhead_ = 0;
+    move_charge(*grant->context_, context, overhead);
   } else {
-    allowance_.take_over(overhead);
+    take_over(context, overhead);
   }
   count_dirty(context, overhead, 1);
 }
@@ -209,7 +240,7 @@ void WritebackEngine::object_cancelled(WritebackContext& context) {
   const auto overhead = static_cast<std::int64_t>(options_.object_overhead_bytes);
   context.counts_.add(-overhead, -1);
   counts_.add(-overhead, 0);
-  give_back(options_.object_overhead_bytes);
+  give_back(context, options_.object_overhead_bytes);
 }
 
 // Of the objects that a batch held, `clean` have left the list's care; the others are dirty and no longer
@@ -224,7 +255,7 @@ void WritebackEngine::batch_cleaned(WritebackContext& context, std::uint64_t wri
   context.device().account_written(static_cast<std::uint64_t>(clean_bytes));
   context.counts_.add(-clean_bytes, -static_cast<std::int64_t>(clean));
   counts_.add(-clean_bytes, 0);
-  give_back(static_cast<std::uint64_t>(clean_bytes));
+  give_back(context, static_cast<std::uint64_t>(clean_bytes));
 }
 
 void WritebackEngine::count_dirty(WritebackContext& context, std::uint64_t bytes, std::int64_t objects) {
@@ -234,6 +265,9 @@ void WritebackEngine::count_dirty(WritebackContext& context, std::uint64_t bytes
   const bool watched = background_armed_.load(std::memory_order_seq_cst) != 0 &&
                        background_passed_ns_.load(std::memory_order_relaxed) != INT64_MAX;
   if (!watched && allowance_.charged() > limits_.background_bytes) look_at_background();
+  if (context.allowance_ != nullptr && context.own_background_armed_.load(std::memory_order_seq_cst) == 0) {
+    look_at_own_background(context);
+  }
 }
 
 void WritebackEngine::account_dirtied(DirtyGrant& grant, std::uint64_t bytes) {
@@ -242,8 +276,27 @@ void WritebackEngine::account_dirtied(DirtyGrant& grant, std::uint64_t bytes) {
   if (bytes != 0) count_dirty(*grant.context_, bytes, 0);
 }
 
+void WritebackEngine::account_dirtied(DirtyObject& object, DirtyGrant& grant, std::uint64_t bytes) {
+  TW_ASSERT(bytes <= grant.bytes_, "more is dirtied than was granted");
+  grant.bytes_ -= bytes;
+  if (bytes == 0) return;
+  // Where the object is, not its heir: what it brings is moved when it is.
+  WritebackContext& context = *raw_context(object.context());
+  move_charge(*grant.context_, context, bytes);
+  count_dirty(context, bytes, 0);
+}
+
+// What was granted in one context has become dirty in another.
+void WritebackEngine::move_charge(WritebackContext& from, WritebackContext& to, std::uint64_t bytes) {
+  if (&from == &to) return;
+  if (to.allowance_ != nullptr) to.allowance_->take_over(bytes);
+  if (from.allowance_ == nullptr) return;
+  from.allowance_->give_back(bytes);
+  look_for_waiters();
+}
+
 void WritebackEngine::account_dirtied(WritebackContext& context, std::uint64_t bytes) {
-  allowance_.take_over(bytes);
+  take_over(context, bytes);
   count_dirty(context, bytes, 0);
 }
 
@@ -266,25 +319,36 @@ void WritebackEngine::account_cleaned(WritebackContext& context, std::uint64_t b
 void WritebackEngine::account_cancelled(WritebackContext& context, std::uint64_t bytes) {
   context.counts_.add(-static_cast<std::int64_t>(bytes), 0);
   counts_.add(-static_cast<std::int64_t>(bytes), 0);
-  give_back(bytes);
+  give_back(context, bytes);
+}
+
+void WritebackEngine::account_cancelled(DirtyObject& object, std::uint64_t bytes) {
+  account_cancelled(*raw_context(object.context()), bytes);
 }
 
 // ---- integrity ----
 
 Result<void> WritebackEngine::sync(WritebackContext& context, ErrorCursor* handle, Instant deadline) {
-  return context.sync(handle, deadline);
+  const Result<void> done = context.sync(handle, deadline);
+  if (done || done.error().code != Reason::kShutDown || stopping()) return done;
+  WritebackContext* heir = context.heir();  // it has been retired meanwhile: what it had is there
+  return heir != nullptr ? sync(*heir, handle, deadline) : done;
 }
 
 Result<void> WritebackEngine::fsync(DirtyObject& object, ErrorCursor* handle) {
-  TW_ASSERT(object.context() < kMaxContexts, "fsync of an object before set_context()");
-  return contexts_[object.context()].load(std::memory_order_acquire)->fsync(object, handle);
+  Result<void> result;
+  do {
+    TW_ASSERT(object.context() < kMaxContexts, "fsync of an object before set_context()");
+  } while (!raw_context(object.context())->fsync(object, handle, result));
+  return result;
 }
 
 bool WritebackEngine::cancel(DirtyObject& object) {
-  if (object.state().clean()) return false;
-  WritebackContext& context = *contexts_[object.context()].load(std::memory_order_acquire);
   bool was_dirty = false;
   for (;;) {
+    const DirtyState state = object.state();
+    if (state.clean()) return was_dirty;
+    WritebackContext& context = *raw_context(state.context());
     switch (context.list().cancel(object)) {
       case DirtyList::TakeOut::kClean:
         return was_dirty;
@@ -294,6 +358,9 @@ bool WritebackEngine::cancel(DirtyObject& object) {
       case DirtyList::TakeOut::kInBatch:
         was_dirty = true;
         context.object_waiters_.wait(object, *driver_);
+        break;
+      case DirtyList::TakeOut::kElsewhere:
+        break;
     }
   }
 }

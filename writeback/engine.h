@@ -65,15 +65,36 @@ class WritebackEngine {
 
   // ---- contexts ---- (docs/writeback-engine.md: how many)
   static constexpr std::uint16_t kMaxContexts = 1024;
-  // The target outlives the context. Null, with the reason in `why`: kBusy (there are kMaxContexts),
+  // The target outlives the context. Null, with the reason in `why`: kBusy (there are max_contexts),
   // kShutDown, kNoThread, kInvalidArgument (the device is another engine's, or asks for more than others'
-  // least parts leave).
+  // least parts leave; a limit of nothing).
   WritebackContext* add_context(WritebackTarget& target, const ContextOptions& options = {},
                                 Error* why = nullptr);
   // Writes everything (as sync) and removes the context; writers must have ended. An error means that
   // the context is still there with what could not be written: cancel() those objects, or try again.
   Result<void> remove_context(WritebackContext& context);
-  WritebackContext* context(std::uint16_t id) const { return contexts_[id].load(std::memory_order_acquire); }
+  // Null: there is none. Of an owner that was retired: its heir.
+  WritebackContext* context(std::uint16_t id) const;
+
+  // ---- owners ---- (writeback/owner.h; contexts of one target)
+  enum class Switched : std::uint8_t {
+    kDone,
+    kAlready,
+    kBusy,  // it is being written, or a sync of its context has to find it there: later
+  };
+  // Re-files an object in another owner's context, in O(1) and with its stamp; what of it is dirty is counted
+  // there from then on. Beside writers, flushers, syncs and cancels. The object can't be freed meanwhile.
+  Switched switch_owner(DirtyObject& object, WritebackContext& to);
+  // Ends an owner: what is dirty of it goes to the heir's context, what is clean follows when it is next
+  // dirtied, and who names it is led to the heir. Waits for what is being written, and for its syncs. The
+  // context keeps its place among max_contexts until forget_context().
+  Result<void> retire_context(WritebackContext& context, WritebackContext& heir);
+  // Promised: no object names the retired context any more, and no call with it is under way. What writers
+  // had accounted there while it was retired, and marked in the heir's, is the heir's from here on.
+  void forget_context(WritebackContext& context);
+  // Sync of every context of one target at one moment: an object that changes owner meanwhile is in one of
+  // them. (One sync after the other could miss it in each.) The target is flushed once.
+  Result<void> sync_all(WritebackTarget& target);
 
   // ---- writers ----
   // Marks classes of an object dirty (its context set by set_context). No lock and no store when they are
@@ -121,11 +142,15 @@ class WritebackEngine {
 
   // ---- accounting, by writers and targets ----
   void account_dirtied(DirtyGrant& grant, std::uint64_t bytes);  // bytes <= grant.bytes()
+  // Where owners are switched beside writers: counted for the context that the object is in, whichever the
+  // grant was for. Under the lock that WritebackTarget::begin_switch() takes.
+  void account_dirtied(DirtyObject& object, DirtyGrant& grant, std::uint64_t bytes);
   void account_dirtied(WritebackContext& context, std::uint64_t bytes);  // can't be refused: beyond the limit
   void account_writeback_started(WritebackContext& context, std::uint64_t bytes);  // dirty -> writeback
   void account_cleaned(WritebackContext& context, std::uint64_t bytes);            // writeback -> clean
   void account_redirtied(WritebackContext& context, std::uint64_t bytes);          // writeback -> dirty
   void account_cancelled(WritebackContext& context, std::uint64_t bytes);          // dirty -> gone
+  void account_cancelled(DirtyObject& object, std::uint64_t bytes);  // as account_dirtied(object)
 
   // ---- integrity ----
   // Everything of the context that was dirty or being written at the call is on stable storage, or the
@@ -191,7 +216,19 @@ class WritebackEngine {
   void object_cancelled(WritebackContext& context);
   void batch_cleaned(WritebackContext& context, std::uint64_t written, std::uint64_t clean);
   void charge_object(WritebackContext& context, DirtyGrant* grant);
-  void give_back(std::uint64_t bytes);
+  WritebackContext* raw_context(std::uint16_t id) const {
+    return contexts_[id].load(std::memory_order_acquire);
+  }
+  bool acceptable(const ContextOptions& options) const;
+  bool switch_clean(DirtyObject& object, WritebackContext& from, WritebackContext& to);
+  void inherit_counts(WritebackContext& context);
+  void move_counts(WritebackContext& from, WritebackContext& to, std::uint64_t bytes, std::int64_t objects);
+  // Of the context's own limit and the engine's.
+  enum class Take : std::uint8_t { kTaken, kOwnLimit, kLimit };
+  Take take(WritebackContext& context, std::uint64_t bytes, bool thoroughly);
+  void move_charge(WritebackContext& from, WritebackContext& to, std::uint64_t bytes);
+  void take_over(WritebackContext& context, std::uint64_t bytes);
+  void give_back(WritebackContext& context, std::uint64_t bytes);
   // After anything that gives credit back or puts it where a waiter can gather it.
   void look_for_waiters() {
     if (waiting_.load(std::memory_order_seq_cst) != 0 &&
@@ -206,11 +243,13 @@ class WritebackEngine {
   void serve_waiters();
   static void wake_all(ThrottleWaiter* first);
   void look_at_background();
-  bool claim_background(std::uint64_t& bytes);
-  void unclaim_background(std::uint64_t bytes);
+  void look_at_own_background(WritebackContext& context);
+  bool claim_background(WritebackContext& context, std::uint64_t& bytes);
+  void unclaim_background(WritebackContext& context, std::uint64_t bytes);
+  Take stands_behind(const WritebackContext& context) const TW_REQUIRES(throttle_lock_);
   DirtyGrant make_grant(WritebackContext& context, std::uint64_t need_bytes, Duration paused,
                         TaskThrottle* task, bool charged);
-  std::uint64_t piece_bytes(std::uint64_t bytes) const;
+  std::uint64_t piece_bytes(const WritebackContext& context, std::uint64_t bytes) const;
   ThrottleInputs throttle_inputs(Instant now) const;
   Result<DirtyGrant> balance_slow(WritebackContext& context, std::uint64_t bytes, TaskThrottle* task);
   // A policy, as it is in force.
@@ -274,6 +313,7 @@ class WritebackEngine {
       TW_ACQUIRED_BEFORE(kRankStatistics);
   ThrottleWaiter* waiters_head_ TW_GUARDED_BY(throttle_lock_) = nullptr;
   ThrottleWaiter* waiters_tail_ TW_GUARDED_BY(throttle_lock_) = nullptr;
+  std::uint64_t serving_passes_ TW_GUARDED_BY(throttle_lock_) = 0;
   struct Failing {
     WritebackContext* context = nullptr;
     Error error;

@@ -35,13 +35,27 @@ struct EngineOptions {
   Duration writer_recheck = Throttle::kLongestPause;
   Duration retry_first = seconds(1);     // back-off after an object's first failure; doubles ...
   Duration retry_longest = seconds(64);  // ... up to this
+  // add_context() refuses beyond it: concurrency comes from the target's geometry, not from the number of
+  // owners. At most WritebackEngine::kMaxContexts.
+  std::uint32_t max_contexts = 1024;
   const Clock* clock = nullptr;          // null: the steady clock
 };
 
+// A context's own thresholds stand beside the engine's: whichever is passed first decides. 0 where another
+// value of the engine's holds for it too.
 struct ContextOptions {
   std::string name = "context";
   // Shared by the contexts of one device; null: the context has one of its own. It belongs to one engine.
   std::shared_ptr<BackingDevice> device = nullptr;
+  static constexpr std::uint64_t kNone = UINT64_MAX;
+  // As the engine's: exact, background cut to half of the limit; the limit must hold two pages of an object.
+  std::uint64_t background_bytes = kNone;
+  std::uint64_t dirty_bytes = kNone;
+  // What it takes when it is made; for many owners on one target, small ones.
+  std::uint32_t flushers = 0;
+  std::uint32_t batches_in_flight = 0;
+  std::uint32_t batch_objects = 0;
+  std::uint32_t shards = 0;
 };
 
 }  // namespace tidewheel

@@ -151,7 +151,7 @@ void WritebackEngine::begin_pause(WritebackContext& context, std::uint64_t bytes
   pause.again = false;
   pause.task = task;
   pause.asked = &force;
-  const std::uint64_t need = piece_bytes(bytes);
+  const std::uint64_t need = piece_bytes(context, bytes);
   if (first) pause.charged = false;
   if (!force.pauses || runs_free(force, context, need) || stopping()) return;
   if (!pause.charged) charge_task(static_cast<std::int64_t>(need), task);

@@ -41,7 +41,7 @@ void DirtyGrant::end() {
   if (engine_ == nullptr) return;
   const std::uint64_t unused = bytes_ + overhead_;
   if (charged_ && unused != 0) engine_->charge_task(-static_cast<std::int64_t>(unused), task_);
-  engine_->give_back(unused);
+  engine_->give_back(*context_, unused);
 }
 
 DirtyGrant WritebackEngine::make_grant(WritebackContext& context, std::uint64_t need_bytes, Duration paused,
@@ -66,23 +66,38 @@ std::uint64_t WritebackEngine::background_excess_bytes() const {
   return excess > 0 ? static_cast<std::uint64_t>(excess) : 0;
 }
 
-// Sets aside up to `bytes` of the excess for the caller's batch.
-bool WritebackEngine::claim_background(std::uint64_t& bytes) {
+// Sets aside up to `bytes` of the excess, over the engine's threshold or the context's own, whichever is
+// more, for the caller's batch. Counted for both: it lowers both.
+bool WritebackEngine::claim_background(WritebackContext& context, std::uint64_t& bytes) {
   for (;;) {
     std::int64_t claimed = background_claimed_.load(std::memory_order_seq_cst);
-    const std::uint64_t excess = background_excess_bytes();
+    const std::uint64_t excess = std::max(background_excess_bytes(), context.own_excess_bytes());
     if (excess == 0) return false;
     const std::uint64_t mine = std::min(bytes, excess);
+    // First where only the context's own flushers look: one of them that is sent away by this finds the
+    // excess again when it is taken back, since this one stays at it.
+    context.own_claimed_.fetch_add(static_cast<std::int64_t>(mine), std::memory_order_seq_cst);
     if (background_claimed_.compare_exchange(claimed, claimed + static_cast<std::int64_t>(mine),
                                              std::memory_order_seq_cst)) {
       bytes = mine;
       return true;
     }
+    context.own_claimed_.fetch_sub(static_cast<std::int64_t>(mine), std::memory_order_seq_cst);
   }
 }
 
-void WritebackEngine::unclaim_background(std::uint64_t bytes) {
+void WritebackEngine::unclaim_background(WritebackContext& context, std::uint64_t bytes) {
   background_claimed_.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_seq_cst);
+  context.own_claimed_.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_seq_cst);
+}
+
+void WritebackEngine::look_at_own_background(WritebackContext& context) {
+  // One load where there is nothing to be seen: charged() never lags behind what has been counted.
+  if (context.allowance_->charged() <= context.background_bytes_) return;
+  if (context.own_excess_bytes() != 0 &&
+      context.own_background_armed_.exchange(1, std::memory_order_seq_cst) == 0) {
+    context.kick();
+  }
 }
 
 void WritebackEngine::look_at_background() {
@@ -97,10 +112,26 @@ void WritebackEngine::look_at_background() {
 
 // ---- giving back ----
 
-void WritebackEngine::give_back(std::uint64_t bytes) {
+void WritebackEngine::give_back(WritebackContext& context, std::uint64_t bytes) {
   if (bytes == 0) return;
+  if (context.allowance_ != nullptr) context.allowance_->give_back(bytes);
   allowance_.give_back(bytes);
   look_for_waiters();
+}
+
+void WritebackEngine::take_over(WritebackContext& context, std::uint64_t bytes) {
+  if (context.allowance_ != nullptr) context.allowance_->take_over(bytes);
+  allowance_.take_over(bytes);
+}
+
+WritebackEngine::Take WritebackEngine::take(WritebackContext& context, std::uint64_t bytes, bool thoroughly) {
+  const auto take_of = [&](DirtyAllowance& of) {
+    return thoroughly ? of.take_thoroughly(bytes) : of.take(bytes);
+  };
+  if (context.allowance_ != nullptr && !take_of(*context.allowance_)) return Take::kOwnLimit;
+  if (take_of(allowance_)) return Take::kTaken;
+  if (context.allowance_ != nullptr) context.allowance_->give_back(bytes);
+  return Take::kLimit;
 }
 
 void WritebackEngine::ended_batch() {
@@ -110,24 +141,48 @@ void WritebackEngine::ended_batch() {
 
 WritebackEngine::Seat::Seat() : lock(seat_class) {}
 
-// First come, first served: a large request is not starved by small ones.
+// First come, first served: a large request is not starved by small ones. Who waits at a limit of his own
+// context holds up those behind him in it, and nobody else.
 void WritebackEngine::serve_waiters() {
   ThrottleWaiter* first = nullptr;
   {
     MutexLock guard(throttle_lock_);
+    const std::uint64_t pass = ++serving_passes_;
     ThrottleWaiter** link = &first;
-    while (waiters_head_ != nullptr && allowance_.take_thoroughly(waiters_head_->need_bytes)) {
-      ThrottleWaiter* waiter = waiters_head_;
-      waiters_head_ = waiter->next;
-      if (waiters_head_ == nullptr) waiters_tail_ = nullptr;
+    ThrottleWaiter* last = nullptr;  // that stays
+    for (ThrottleWaiter* waiter = waiters_head_; waiter != nullptr;) {
+      ThrottleWaiter* next = waiter->next;
+      const bool blocked = waiter->context->blocked_in_pass_ == pass;
+      const Take taken = blocked ? Take::kOwnLimit : take(*waiter->context, waiter->need_bytes, true);
+      waiter->own_limit = taken == Take::kOwnLimit;
+      if (taken == Take::kLimit) break;
+      if (taken == Take::kOwnLimit) {
+        waiter->context->blocked_in_pass_ = pass;
+        last = waiter;
+        waiter = next;
+        continue;
+      }
+      (last == nullptr ? waiters_head_ : last->next) = next;
+      if (next == nullptr) waiters_tail_ = last;
       waiting_.fetch_sub(1, std::memory_order_seq_cst);
       waiter->state = ThrottleWaiter::State::kGranted;
       waiter->next = nullptr;
       *link = waiter;
       link = &waiter->next;
+      waiter = next;
     }
   }
   wake_all(first);
+}
+
+// Behind whom a new request would stand: nobody (kTaken) if all who wait do so at limits of other contexts.
+WritebackEngine::Take WritebackEngine::stands_behind(const WritebackContext& context) const {
+  Take behind = Take::kTaken;
+  for (const ThrottleWaiter* waiter = waiters_head_; waiter != nullptr; waiter = waiter->next) {
+    if (!waiter->own_limit) return Take::kLimit;
+    if (waiter->context == &context) behind = Take::kOwnLimit;
+  }
+  return behind;
 }
 
 void WritebackEngine::wake_all(ThrottleWaiter* first) {
@@ -178,11 +233,22 @@ void WritebackEngine::refuse_hopeless_waiters() {
       }
       return bytes;
     };
+    // At its own context's limit, nobody else's writing makes room.
+    const auto own_stuck = [&](const ThrottleWaiter& waiter) TW_REQUIRES(throttle_lock_) {
+      const bool fails = std::any_of(failing_.begin(), failing_.end(),
+                                     [&](const Failing& each) { return each.context == waiter.context; });
+      return fails && waiter.context->dirty_limit_bytes() != ContextOptions::kNone &&
+             waiter.context->all_tried(failures - waiter.failures_before) &&
+             waiter.context->counts().total() + waiter.need_bytes > waiter.context->dirty_limit_bytes();
+    };
     ThrottleWaiter* last = nullptr;  // that stays
     ThrottleWaiter** refused_link = &refused;
     for (ThrottleWaiter* waiter = waiters_head_; waiter != nullptr;) {
       ThrottleWaiter* next = waiter->next;
-      if (failing_.empty() || stuck_bytes(*waiter) + waiter->need_bytes <= limits_.dirty_limit_bytes) {
+      const bool hopeless =
+          !failing_.empty() &&
+          (stuck_bytes(*waiter) + waiter->need_bytes > limits_.dirty_limit_bytes || own_stuck(*waiter));
+      if (!hopeless) {
         last = waiter;
       } else {
         (last == nullptr ? waiters_head_ : last->next) = next;
@@ -212,18 +278,18 @@ void WritebackEngine::interrupt_waiters() {
 
 // ---- asking ----
 
-std::uint64_t WritebackEngine::piece_bytes(std::uint64_t bytes) const {
-  return std::min(std::min(bytes, limits_.dirty_limit_bytes) + options_.object_overhead_bytes,
-                  limits_.dirty_limit_bytes / 2);
+std::uint64_t WritebackEngine::piece_bytes(const WritebackContext& context, std::uint64_t bytes) const {
+  const std::uint64_t limit = std::min(limits_.dirty_limit_bytes, context.dirty_limit_bytes());
+  return std::min(std::min(bytes, limit) + options_.object_overhead_bytes, limit / 2);
 }
 
 Result<DirtyGrant> WritebackEngine::balance_dirty_pages(WritebackContext& context, std::uint64_t bytes,
                                                         TaskThrottle* task) {
-  const std::uint64_t need = piece_bytes(bytes);
+  const std::uint64_t need = piece_bytes(context, bytes);
   const InForce& force = in_force();
   const bool free = runs_free(force, context, need);
   if ((free || has_credit(context, need, task)) && waiting_.load(std::memory_order_seq_cst) == 0 &&
-      !stopping() && allowance_.take(need)) {
+      !stopping() && take(context, need, false) == Take::kTaken) {
     if (!free) charge_task(static_cast<std::int64_t>(need), task);
     // It may have put a chunk into its shard, and a waiter may have gathered before that: he counts himself
     // first, so one of us sees the other.
@@ -236,11 +302,13 @@ Result<DirtyGrant> WritebackEngine::balance_dirty_pages(WritebackContext& contex
 bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t bytes, ThrottleWaiter& waiter,
                                     const ThrottlePause* pause) {
   waiter.context = &context;
-  waiter.need_bytes = piece_bytes(bytes);
+  waiter.need_bytes = piece_bytes(context, bytes);
+  waiter.own_limit = false;
   waiter.next = nullptr;
   waiter.since = clock_->now();
   waiter.task = pause == nullptr ? nullptr : pause->task;
   waiter.charged = pause != nullptr && pause->charged;
+  bool own_limit = false;
   {
     MutexLock guard(throttle_lock_);
     waiter.queued = false;
@@ -251,17 +319,23 @@ bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t byt
     }
     // Counted first, so that who gives back from here on looks for waiters.
     waiting_.fetch_add(1, std::memory_order_seq_cst);
-    if (waiters_head_ == nullptr && allowance_.take_thoroughly(waiter.need_bytes)) {
-      waiting_.fetch_sub(1, std::memory_order_seq_cst);
-      waiter.state = ThrottleWaiter::State::kGranted;
-      return true;
+    Take taken = stands_behind(context);
+    if (taken == Take::kTaken) {
+      taken = take(context, waiter.need_bytes, true);
+      if (taken == Take::kTaken) {
+        waiting_.fetch_sub(1, std::memory_order_seq_cst);
+        waiter.state = ThrottleWaiter::State::kGranted;
+        return true;
+      }
     }
+    waiter.own_limit = taken == Take::kOwnLimit;
     if (const Reason why = no_waiting(); why != Reason::kOk) {
       waiting_.fetch_sub(1, std::memory_order_seq_cst);
       waiter.state = ThrottleWaiter::State::kRefused;
       waiter.refusal = Error{why, __LINE__, 0};
       return true;
     }
+    own_limit = waiter.own_limit;
     waiter.state = ThrottleWaiter::State::kWaiting;
     waiter.failures_before = failures_.load(std::memory_order_relaxed);
     waiter.queued = true;
@@ -275,7 +349,12 @@ bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t byt
   note_first(first_throttled_ns_, waiter.since);
   throttled_.fetch_add(1, std::memory_order_relaxed);
   throttle_pauses_.fetch_add(1, std::memory_order_relaxed);
-  driver_->kick_all();
+  // Whose pages hold it up is to write them: one context, or whoever has some.
+  if (own_limit) {
+    context.kick();
+  } else {
+    driver_->kick_all();
+  }
   refuse_hopeless_waiters();  // `waiter` may be gone after this, as after any wake-up
   return false;
 }
@@ -332,7 +411,7 @@ Result<DirtyGrant> WritebackEngine::balance_slow(WritebackContext& context, std:
     const Reason cut_short = sleep_pause(pause);
     end_pause(pause);
     if (cut_short != Reason::kOk) {
-      if (pause.charged) charge_task(-static_cast<std::int64_t>(piece_bytes(bytes)), task);
+      if (pause.charged) charge_task(-static_cast<std::int64_t>(piece_bytes(context, bytes)), task);
       return Unexpected(Error{cut_short, __LINE__, 0});
     }
   } while (pause.again);

@@ -108,7 +108,7 @@ WorkSignals Flusher::signals(Instant now) {
   s.sync_ready = context_.sync_ready(*this, now, s.sync_retry_at);
   if (s.sync_ready) return s;
   s.reclaim_bytes = context_.reclaim_bytes_.load(std::memory_order_acquire);
-  s.background_excess_bytes = engine_.background_excess_bytes();
+  s.background_excess_bytes = std::max(engine_.background_excess_bytes(), context_.own_excess_bytes());
   s.writers_wait = engine_.waiting_.load(std::memory_order_seq_cst) != 0;
   s.background_starved = background_starved_;
   s.next_retry = context_.list_->next_retry();
@@ -121,7 +121,7 @@ SelectionRequest Flusher::request(WorkKind kind, Instant now) const {
   r.now = now;
   r.dirtied_before = kind == WorkKind::kPeriodic ? schedule_.dirtied_before(now) : Instant::max();
   r.flusher = index_;
-  r.flushers = engine_.options().flushers;
+  r.flushers = static_cast<std::uint32_t>(context_.flushers().size());
   return r;
 }
 
@@ -150,8 +150,9 @@ bool Flusher::write_batch_of(WorkKind kind, Instant now) {
   if (kind == WorkKind::kBackground) {
     // Never more than one batch: what this one leaves, other flushers can take.
     limit_bytes = engine_.options().batch_bytes +
-                  engine_.options().batch_objects * engine_.options().object_overhead_bytes;
-    if (!engine_.claim_background(limit_bytes)) return true;  // another flusher has claimed the excess
+                  context_.batch_objects_ * engine_.options().object_overhead_bytes;
+    // False: another flusher has claimed the excess.
+    if (!engine_.claim_background(context_, limit_bytes)) return true;
     claimed_excess = limit_bytes;
   } else if (kind == WorkKind::kReclaim) {
     reclaim_seen_ = context_.reclaim_bytes_.load(std::memory_order_acquire);
@@ -165,7 +166,7 @@ bool Flusher::write_batch_of(WorkKind kind, Instant now) {
   if (batch.slots_.empty()) {
     context_.end_batch(batch, false);
     free_batches_.push_back(&batch);
-    if (claimed_excess != 0) engine_.unclaim_background(claimed_excess);
+    if (claimed_excess != 0) engine_.unclaim_background(context_, claimed_excess);
     if (kind == WorkKind::kSync) {
       context_.sync_found_nothing(*this, came_back_before);
     } else {
@@ -185,7 +186,7 @@ bool Flusher::write_batch_of(WorkKind kind, Instant now) {
   ++in_flight_;
   context_.submit_batch(batch, now);  // complete() may have come: the batch is no longer ours to look at
   if (claimed_excess != 0) {
-    engine_.unclaim_background(claimed_excess);
+    engine_.unclaim_background(context_, claimed_excess);
     schedule_.wrote_background(now);
   }
   mean_object_bytes_ = bytes / objects;
@@ -208,13 +209,14 @@ bool Flusher::gather(Batch& batch, Selection& selection, std::uint64_t limit_byt
   std::array<DirtyObject*, kClaimAtOnce> claimed{};
   std::uint64_t charged = 0;  // data and overhead, as the thresholds count
   std::uint64_t mean = mean_object_bytes_;
-  while (batch.slots_.size() < o.batch_objects && batch.bytes_ < o.batch_bytes && charged < limit_bytes) {
+  while (batch.slots_.size() < context_.batch_objects_ && batch.bytes_ < o.batch_bytes &&
+         charged < limit_bytes) {
     // About as many as there is room for: what is claimed beyond goes back under the shard lock.
     const std::uint64_t mean_charge = std::max<std::uint64_t>(mean + o.object_overhead_bytes, 1);
     const std::uint64_t by_limit =
         std::min<std::uint64_t>((limit_bytes - charged) / mean_charge, kClaimAtOnce) + 1;
     const std::uint64_t by_bytes = mean == 0 ? kClaimAtOnce : (o.batch_bytes - batch.bytes_) / mean + 1;
-    const std::uint64_t room = o.batch_objects - batch.slots_.size();
+    const std::uint64_t room = context_.batch_objects_ - batch.slots_.size();
     const auto want =
         static_cast<std::size_t>(std::min<std::uint64_t>({kClaimAtOnce, by_limit, by_bytes, room}));
     const std::size_t got = selection.claim(std::span(claimed.data(), want));
@@ -278,8 +280,11 @@ Flusher::Step Flusher::fall_asleep(Instant now, Instant wake_at, const WorkSigna
   // worked on is plugged, and wake_at allows for it, or starved.)
   if (seen.background_excess_bytes == 0) {
     engine_.background_armed_.store(0, std::memory_order_seq_cst);
-    if (engine_.background_excess_bytes() != 0) {
-      engine_.background_armed_.store(1, std::memory_order_seq_cst);
+    context_.own_background_armed_.store(0, std::memory_order_seq_cst);
+    const bool engine_wide = engine_.background_excess_bytes() != 0;
+    if (engine_wide || context_.own_excess_bytes() != 0) {
+      (engine_wide ? engine_.background_armed_ : context_.own_background_armed_)
+          .store(1, std::memory_order_seq_cst);
       return {true, {}, false};
     }
   }
@@ -288,7 +293,7 @@ Flusher::Step Flusher::fall_asleep(Instant now, Instant wake_at, const WorkSigna
   may_disarm_ = false;
   if (disarm || background_starved_) {
     context_.armed_.store(false, std::memory_order_seq_cst);
-    if (list.any_listed(index_, engine_.options().flushers)) {
+    if (list.any_listed(index_, static_cast<std::uint32_t>(context_.flushers().size()))) {
       // Also when it is there but not to be had (another flusher's sync has it): look again, not at once.
       background_starved_ = false;
       schedule_.arm(now);

@@ -19,8 +19,9 @@ std::uint32_t rung_count(Duration first, Duration longest) {
 
 }  // namespace
 
-RetryLadder::RetryLadder(const ShardPicker& picker, Duration first, Duration longest)
+RetryLadder::RetryLadder(const ShardPicker& picker, Duration first, Duration longest, std::uint16_t context)
     : picker_(picker),
+      context_(context),
       first_(std::max(first, Duration{1})),
       top_rung_(rung_count(first_, longest)),
       lock_(retry_lock_class) {}
@@ -53,9 +54,14 @@ void RetryLadder::add(DirtyObject& object, std::uint32_t classes, Instant now, b
   publish_locked();
 }
 
+bool RetryLadder::has_locked(const DirtyObject& object) const {
+  const DirtyState state = object.state();
+  return state.phase() == DirtyPhase::kRetry && state.context() == context_;
+}
+
 bool RetryLadder::cancel(DirtyObject& object) {
   MutexLock hold(lock_);
-  if (object.state().phase() != DirtyPhase::kRetry) return false;
+  if (!has_locked(object)) return false;
   unlink_node(object.node);
   count_.store(size() - 1, std::memory_order_relaxed);
   publish_locked();
@@ -72,7 +78,7 @@ void RetryLadder::claim_locked(WheelNode& node) {
 
 bool RetryLadder::claim_one(DirtyObject& object) {
   MutexLock hold(lock_);
-  if (object.state().phase() != DirtyPhase::kRetry) return false;
+  if (!has_locked(object)) return false;
   claim_locked(object.node);
   publish_locked();
   return true;

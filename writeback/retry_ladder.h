@@ -35,7 +35,8 @@ class RetryLadder {
   static constexpr std::uint32_t kElementsPerHold = 32;
   static constexpr std::uint32_t kRungs = 16;
 
-  RetryLadder(const ShardPicker& picker, Duration first, Duration longest);
+  RetryLadder(const ShardPicker& picker, Duration first, Duration longest,
+              std::uint16_t context = kNoContext);
   ~RetryLadder();
   RetryLadder(const RetryLadder&) = delete;
   RetryLadder& operator=(const RetryLadder&) = delete;
@@ -88,7 +89,10 @@ class RetryLadder {
   void publish_locked() TW_REQUIRES(lock_);
   std::uint64_t check_rungs_locked(const Rungs& rungs) const TW_REQUIRES(lock_);
 
+  bool has_locked(const DirtyObject& object) const TW_REQUIRES(lock_);
+
   const ShardPicker& picker_;
+  const std::uint16_t context_;  // whose objects it holds
   const Duration first_;
   const std::uint32_t top_rung_;
   mutable Mutex lock_ TW_ACQUIRED_AFTER(kRankRetry) TW_ACQUIRED_BEFORE(kRankLru);

@@ -14,6 +14,11 @@ struct WriteEstimate {
   std::uint64_t bytes = 0;     // dirty bytes now; a hint that bounds batches
 };
 
+struct SwitchHold {
+  std::uint64_t bytes = 0;  // of the object, accounted as dirty
+  void* lock = nullptr;     // the target's own
+};
+
 class WritebackTarget {
  public:
   virtual ~WritebackTarget() = default;
@@ -40,6 +45,13 @@ class WritebackTarget {
     (void)object, (void)error, (void)attempts;
     return false;
   }
+
+  // Around a change of owner, on the thread that makes it, with the engine's locks of rank kContext held:
+  // from begin_switch until end_switch none of the object's bytes is accounted. Take there the short lock, of
+  // a rank up to kMapping, under which you account for it; whose objects are not re-filed beside writers needs
+  // none. The object may be gone at end_switch: the lock must not be part of it.
+  virtual SwitchHold begin_switch(const DirtyObject& object) { return {estimate(object).bytes, nullptr}; }
+  virtual void end_switch(const SwitchHold& hold) { (void)hold; }
 
   // Makes all writes that completed before the call durable. sync and fsync end with it.
   virtual Result<void> flush() = 0;

@@ -27,6 +27,22 @@ TEST(DirtyStateTest, EveryFieldComesBackAsItWasPutIn) {
     }
   }
   EXPECT_EQ(DirtyState(DirtyPhase::kClean, 0, 0).word(), 0U);
+  EXPECT_EQ(DirtyState{}.context(), kNoContext);
+}
+
+TEST(DirtyObjectTest, TheWordHoldsTheContextWhereverTheObjectIs) {
+  for (const std::uint16_t context : {0, 1, 1023, 0xFFFF}) {
+    const DirtyState state(DirtyPhase::kRetry, kDirtyData, kRetryShard, context);
+    EXPECT_EQ(state.context(), context);
+    EXPECT_EQ(state.shard(), kRetryShard);
+    EXPECT_EQ(state.classes(), kDirtyData);
+    EXPECT_TRUE(state.same_place(DirtyState(DirtyPhase::kRetry, kDirtyMetadata, kRetryShard, context)));
+    EXPECT_FALSE(state.same_place(DirtyState(DirtyPhase::kRetry, kDirtyData, kRetryShard, context ^ 1)));
+  }
+  DirtyObject object;
+  object.set_context(7);
+  EXPECT_TRUE(object.state().clean());
+  EXPECT_EQ(object.context(), 7);
 }
 
 TEST(DirtyObjectTest, CoversOnlyWhatIsMarked) {

@@ -46,7 +46,8 @@ void ClassicList::link_locked(ListShard& shard, DirtyObject& object, Filing why,
   // Dirty since before an open sync: it must not slip past it behind a clobbered stamp. (The original's one
   // flusher can't be in the middle of this write when it begins a sync; several can.)
   const bool awaited =
-      why != Filing::kDirtied && !home.open_syncs.empty() && object.node.stamp <= home.open_syncs.back();
+      why != Filing::kDirtied && why != Filing::kAdopted && !home.open_syncs.empty() &&
+      object.node.stamp <= home.open_syncs.back();
   if (awaited && why != Filing::kUnclaimed) {
     home.b_more_io.push_front(object.node);
     note_older_locked(home, object.node);
@@ -66,6 +67,7 @@ void ClassicList::link_locked(ListShard& shard, DirtyObject& object, Filing why,
       home.b_more_io.push_front(object.node);
       break;
     case Filing::kSkipped:
+    case Filing::kAdopted:  // as the original since 2025: sorted insertion made a switch quadratic
       redirty_tail_locked(home, object, now);
       break;
     case Filing::kFailed:

@@ -171,7 +171,7 @@ void SyncerSlots::link_locked(ListShard& shard, DirtyObject& object, Filing why,
   if (node.stamp.ns < home.oldest_ns.load(std::memory_order_relaxed)) {
     home.oldest_ns.store(node.stamp.ns, std::memory_order_relaxed);
   }
-  if (why != Filing::kDirtied && why != Filing::kFailed) {
+  if (why != Filing::kDirtied && why != Filing::kFailed && why != Filing::kAdopted) {
     for (SyncerSet& sync : home.syncs) {
       if (node.stamp > sync.moment) continue;
       sync.list.push_front(node);
@@ -181,6 +181,7 @@ void SyncerSlots::link_locked(ListShard& shard, DirtyObject& object, Filing why,
   switch (why) {
     case Filing::kDirtied:
     case Filing::kRedirtied:
+    case Filing::kAdopted:  // its whole delay once more
       file_locked(home, node, delay_of(object.state().classes()));
       break;
     case Filing::kPartial:

@@ -114,7 +114,8 @@ void TaggedList::link_locked(ListShard& shard, DirtyObject& object, Filing why, 
     home.dirty.insert(at, object.node);
   }
   // What comes back from a batch belongs to every sync that began after it was dirtied.
-  if (why != Filing::kDirtied && !home.open_syncs.empty() && stamp <= home.open_syncs.back()) {
+  if (why != Filing::kDirtied && why != Filing::kAdopted && !home.open_syncs.empty() &&
+      stamp <= home.open_syncs.back()) {
     tag_locked(home, object.node);
   }
   if (stamp.ns < home.oldest_ns.load(std::memory_order_relaxed)) {

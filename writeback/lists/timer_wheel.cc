@@ -125,6 +125,12 @@ void TimerWheelList::link_locked(ListShard& shard, DirtyObject& object, Filing w
     return;
   }
   TW_ASSERT(why != Filing::kFailed, "failures go to the ladder");
+  if (why == Filing::kAdopted) {
+    // Stamped by another thread's reading a moment later than ours: that is no clock set back.
+    const bool later = node.stamp > now && (node.stamp - now).ns <= late_reading_ns_;
+    home.wheel.insert_at(node, node.stamp, later ? node.stamp : now);
+    return;
+  }
   // The oldest sync that began after this was dirtied; younger ones wait for the older's sets as well.
   for (const WheelListShard::OpenSync& sync : home.syncs) {
     if (node.stamp > sync.moment) continue;
@@ -231,10 +237,16 @@ class TimerWheelList::Syncing final : public SelectionBase {
 
  private:
   std::size_t claim_listed(std::span<DirtyObject*> out) override {
+    const std::size_t claimed = claim_where(out, /*hinted=*/true);
+    // "Nothing" ends a sync, and a hint may say it while the shard's holder carries what is here from an older
+    // sync's set to this one's: then each lock is asked.
+    return claimed != 0 ? claimed : claim_where(out, /*hinted=*/false);
+  }
+  std::size_t claim_where(std::span<DirtyObject*> out, bool hinted) {
     std::size_t claimed = 0;
     for (std::uint32_t i = 0; i < list_.shard_count(); ++i) {
       WheelListShard& home = list_.wheel_shard(i);
-      if (home.hint.oldest() == Instant::max()) continue;  // what comes back later is met in the next round
+      if (hinted && home.hint.oldest() == Instant::max()) continue;
       while (claimed < out.size()) {
         ShardHold hold(home);
         WheelNode* nodes[kMaxClaim];
