@@ -174,6 +174,12 @@ class WritebackEngine {
   void stop();
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
 
+  // Everything is written, and writers wait (balance_dirty_pages) until thaw(): in between nothing is dirty and
+  // nothing is written. Waits for grants in use. An error of a sync undoes it. Not held: dirt that asks for no
+  // grant. kBusy: it is frozen already. While it is, charged_bytes() is the limit.
+  Result<void> freeze();
+  void thaw();
+
   // ---- what is going on ----
   WritebackStats stats() const;
   WritebackStats stats(const WritebackContext& context) const;
@@ -349,6 +355,8 @@ class WritebackEngine {
   // seq_cst, both: stored, and then the queue is emptied under its lock; who queues looks under that lock.
   Atomic<bool> stopping_{false};
   Atomic<bool> interrupted_{false};
+  // seq_cst: cleared, and then the waiters are served; who queues counts himself first and looks here then.
+  Atomic<bool> freezing_{false};
 
   // ---- contexts ----
   // Null: `why`, and perhaps a context that could not be run, for its flushers.

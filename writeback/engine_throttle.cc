@@ -125,6 +125,7 @@ void WritebackEngine::take_over(WritebackContext& context, std::uint64_t bytes) 
 }
 
 WritebackEngine::Take WritebackEngine::take(WritebackContext& context, std::uint64_t bytes, bool thoroughly) {
+  if (freezing_.load(std::memory_order_seq_cst)) return Take::kLimit;
   const auto take_of = [&](DirtyAllowance& of) {
     return thoroughly ? of.take_thoroughly(bytes) : of.take(bytes);
   };
