@@ -14,7 +14,8 @@ LockClass context_class("writeback-context", LockRank::kContext);
 
 // A chunk as the engine's is to its limit, so that credit in shards is small beside the limit.
 std::unique_ptr<DirtyAllowance> own_allowance(const EngineOptions& engine, const ContextOptions& own) {
-  if (own.dirty_bytes == ContextOptions::kNone && own.background_bytes == ContextOptions::kNone) return nullptr;
+  const bool none = own.dirty_bytes == ContextOptions::kNone && own.background_bytes == ContextOptions::kNone;
+  if (none) return nullptr;
   const std::uint64_t limit = std::min<std::uint64_t>(own.dirty_bytes, INT64_MAX / 2);
   return std::make_unique<DirtyAllowance>(limit, std::min(engine.counter_chunk_bytes, limit / 2048));
 }

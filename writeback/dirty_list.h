@@ -122,7 +122,7 @@ class DirtyList {
   // claimed -> listed again with the stamp kept: the batch is full or its work has ended. True: somebody
   // waits for it.
   virtual bool unclaim(DirtyObject& object, Instant now) = 0;
-  // Lists here, stamp kept, what the caller has claimed from another context's list, at one step in the wheel.
+  // Lists here, stamp kept, what the caller has claimed from another context's list: one step in the wheel.
   // It joins no sync that is open here. True: somebody waits for it (wake them where it was claimed).
   virtual bool adopt(DirtyObject& object, Instant now) = 0;
   // From now on what is clean is not listed here any more (a context that is being retired). What is dirty

@@ -204,8 +204,8 @@ bool WritebackEngine::mark_dirty_slow(DirtyObject& object, std::uint32_t classes
     // Counted before a flusher can see it and take it off again: the counts pass through no negative value.
     const bool counted = object.state().clean();
     if (counted && context->heir() != nullptr) {
-      // Without begin_switch(), whose lock the caller may hold: what he has accounted is the heir's already, or
-      // is made that when the context ends.
+      // Without begin_switch(), whose lock the caller may hold: what he has accounted here becomes the heir's
+      // in forget_context().
       std::uint32_t was = DirtyState(DirtyPhase::kClean, 0, 0, id).word();
       const std::uint32_t is = DirtyState(DirtyPhase::kClean, 0, 0, this->context(id)->id()).word();
       object.state_.compare_exchange(was, is, std::memory_order_seq_cst);

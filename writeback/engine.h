@@ -174,9 +174,9 @@ class WritebackEngine {
   void stop();
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
 
-  // Everything is written, and writers wait (balance_dirty_pages) until thaw(): in between nothing is dirty and
-  // nothing is written. Waits for grants in use. An error of a sync undoes it. Not held: dirt that asks for no
-  // grant. kBusy: it is frozen already. While it is, charged_bytes() is the limit.
+  // Everything is written, and writers wait (balance_dirty_pages) until thaw(): in between nothing is dirty
+  // and nothing is written. Waits for grants in use. An error of a sync undoes it. Not held: dirt that asks
+  // for no grant. kBusy: it is frozen already. While it is, charged_bytes() is the limit.
   Result<void> freeze();
   void thaw();
 

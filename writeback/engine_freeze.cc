@@ -14,8 +14,8 @@ constexpr Duration kFreezePause = milliseconds(1);
 
 }  // namespace
 
-// Whoever has all of the limit knows that nobody has any of it: no byte is dirty, under writeback or granted. The
-// flag only keeps writers from taking it piece by piece meanwhile; it decides nothing.
+// Whoever has all of the limit knows that nobody has any of it: no byte is dirty, under writeback or granted.
+// The flag only keeps writers from taking it piece by piece meanwhile; it decides nothing.
 Result<void> WritebackEngine::freeze() {
   if (freezing_.exchange(true, std::memory_order_seq_cst)) return TW_FAIL(kBusy);
   const auto give_up = [&](Error why) -> Result<void> {

@@ -48,7 +48,7 @@ bool WritebackContext::hand_over(Batch& batch, DirtyObject& object, WritebackCon
   return true;
 }
 
-// The end of a write whose object is to leave: by the target's wish, or because this context is being retired.
+// The end of a write whose object is to leave: by the target's wish, or because this context is retired.
 DirtyList::EndWrite WritebackContext::end_write(WriteSlot& slot, WorkKind kind, Instant now) {
   WritebackContext* to = heir();
   if (to == nullptr && slot.move_to != kNoContext) to = engine_.context(slot.move_to);

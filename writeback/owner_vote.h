@@ -4,7 +4,7 @@
 // Units:     votes (one per call: a page, or what else is dirtied at a time); rounds: writes that had a vote.
 // Invariant: an object moves when more than kForeignRounds of its last 16 rounds were won by one and the
 //            same other owner: who writes to it now and then does not carry it off, nor do two together.
-// Source:    the field's majority vote (Boyer and Moore) over recent writeback. Simpler here: its 16 slots are
+// Source:    the field's majority vote (Boyer and Moore) over recent writeback. Simpler: its 16 slots are
 //            shares of two seconds of writing; here they are rounds, and every round counts the same.
 #pragma once
 #include <bit>

@@ -48,8 +48,8 @@ class WritebackTarget {
 
   // Around a change of owner, on the thread that makes it, with the engine's locks of rank kContext held:
   // from begin_switch until end_switch none of the object's bytes is accounted. Take there the short lock, of
-  // a rank up to kMapping, under which you account for it; whose objects are not re-filed beside writers needs
-  // none. The object may be gone at end_switch: the lock must not be part of it.
+  // a rank up to kMapping, under which you account for it; who re-files no objects beside writers needs none.
+  // The object may be gone at end_switch: the lock must not be part of it.
   virtual SwitchHold begin_switch(const DirtyObject& object) { return {estimate(object).bytes, nullptr}; }
   virtual void end_switch(const SwitchHold& hold) { (void)hold; }
 

@@ -238,8 +238,8 @@ class TimerWheelList::Syncing final : public SelectionBase {
  private:
   std::size_t claim_listed(std::span<DirtyObject*> out) override {
     const std::size_t claimed = claim_where(out, /*hinted=*/true);
-    // "Nothing" ends a sync, and a hint may say it while the shard's holder carries what is here from an older
-    // sync's set to this one's: then each lock is asked.
+    // "Nothing" ends a sync, and a hint may say it while the shard's holder carries what is here from an
+    // older sync's set to this one's: then each lock is asked.
     return claimed != 0 ? claimed : claim_where(out, /*hinted=*/false);
   }
   std::size_t claim_where(std::span<DirtyObject*> out, bool hinted) {
