@@ -96,6 +96,7 @@ class WritebackContext {
   Instant sync_covers() const TW_REQUIRES(lock_);
   DirtyList::EndWrite end_write(WriteSlot& slot, WorkKind kind, Instant now);
   bool drained_for_heir();
+  void tick_at_once();
 
   // ---- batches (context_batches.cc) ----
   FsyncBatch* acquire_fsync_batch();  // may wait; null: the context ends

@@ -84,6 +84,7 @@ Flusher::Step Flusher::step(Instant now) {
     schedule_.arm(now);
     background_starved_ = false;
   }
+  if (tick_asked_.exchange(false, std::memory_order_seq_cst)) schedule_.tick_at_once(now);
   const bool reaped = reap(now);
   if (closed_.load(std::memory_order_seq_cst)) {
     selection_.reset();

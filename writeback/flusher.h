@@ -34,6 +34,8 @@ class Flusher {
 
   // No new work; step() then ends at `drained`. From any thread; kick afterwards.
   void close() { closed_.store(true, std::memory_order_seq_cst); }
+  // A tick at once. False: it has been asked for already. From any thread; kick afterwards.
+  bool ask_to_tick() { return !tick_asked_.exchange(true, std::memory_order_seq_cst); }
   void ask_to_arm() { arm_asked_.store(true, std::memory_order_seq_cst); }
   std::uint64_t wakeups() const { return wakeups_.load(std::memory_order_relaxed); }
   std::uint32_t index() const { return index_; }
@@ -72,6 +74,7 @@ class Flusher {
   std::uint64_t mean_object_bytes_ = 0;   // of the last batch: how many to claim at once
 
   Atomic<bool> arm_asked_{false};
+  Atomic<bool> tick_asked_{false};
   Atomic<bool> closed_{false};
   Atomic<std::uint64_t> wakeups_{0};
   // Completed batches, last in first out; release in complete() pairs with acquire in reap().

@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "writeback/context.h"
 #include "writeback/driver.h"
+#include "writeback/flusher.h"
 
 namespace tidewheel {
 namespace {
@@ -28,6 +29,7 @@ Instant WritebackContext::sync_covers() const {
 bool WritebackContext::hand_over(Batch& batch, DirtyObject& object, WritebackContext& to, Instant now) {
   bool waiters = false;
   bool covered = false;
+  const bool expired = object.dirtied_when() <= now - engine_.options().expire;
   {
     MutexLock guard(lock_);
     covered = object.dirtied_when() <= sync_covers();
@@ -44,8 +46,17 @@ bool WritebackContext::hand_over(Batch& batch, DirtyObject& object, WritebackCon
   }
   if (waiters) wake(&object);
   to.note_listed();
+  if (expired) to.tick_at_once();
   engine_.look_for_waiters();
   return true;
+}
+
+// What has expired and is filed here may have missed this context's last tick as well as its old one's:
+// without this each switch could cost it an interval more.
+void WritebackContext::tick_at_once() {
+  for (const auto& flusher : flushers_) {
+    if (flusher->ask_to_tick()) engine_.driver().kick(*flusher);
+  }
 }
 
 // The end of a write whose object is to leave: by the target's wish, or because this context is retired.

@@ -7,6 +7,7 @@
 //            no amount of syncs or reclaim delays old dirt beyond its bound: age at write start <= expire +
 //            interval + one slot of the list + the service time.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "base/time.h"
@@ -47,6 +48,10 @@ class WorkSchedule {
 
   // Something is dirty: the next tick is at most one interval away. Never postpones one.
   void arm(Instant now);
+  // Something that has expired has come from elsewhere: it has waited for a tick once already.
+  void tick_at_once(Instant now) {
+    if (interval_.ns > 0) tick_at_ = std::min(tick_at_, now);
+  }
   // A batch that was not a sync's held only objects that were busy (or failed, where the list has no
   // back-off) and would be offered again at once: no such work for 1 ms, then 2, up to 128, until something
   // is written. Work that meets other objects as well is never held up.
