@@ -472,6 +472,22 @@ SIM_TEST_WITH(OwnerSim, SyncOfAllMissesNothingThatChangesItsOwner, (sim::Options
   }
 }
 
+// It moves from the context that is told last to the one that is told first: that one must not have begun.
+SIM_TEST_WITH(OwnerSim, SyncOfAllBeginsNowhereBeforeAllAreTold, (sim::Options{.schedules = 1500})) {
+  EngineOptions o = sim_options();
+  o.background_bytes = o.dirty_bytes / 2;
+  o.shards = 1;
+  SimOwners rig(o);
+  FakeObject object;
+  object.set_context(rig.owner[1]->id());
+  SIM_CHECK(dirty_owned(*rig.engine, rig.target, object, 100));
+  Thread switcher("switcher", [&] { rig.engine->switch_owner(object, *rig.owner[0]); });
+  SIM_CHECK(rig.engine->sync_all(rig.target).has_value());
+  SIM_CHECK(object.writes == 1);
+  switcher.join();
+  SIM_CHECK(object.state().clean());
+}
+
 // The sync of one owner, called while an object is being re-filed: it has it, or it is the other's.
 SIM_TEST_WITH(OwnerSim, SyncOfOneFindsWhatIsItsWhenItIsCalled, (sim::Options{.schedules = 300})) {
   EngineOptions o = sim_options();
