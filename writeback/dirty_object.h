@@ -129,6 +129,7 @@ class DirtyObject {
   // is shared, or after); beside others WritebackEngine::switch_owner() changes it.
   std::uint16_t context() const { return state().context(); }
   void set_context(std::uint16_t context) {
+    if (context == this->context()) return;
     TW_ASSERT(state().clean(), "a dirty object's context is set: switch_owner() does that");
     state_.store(DirtyState(DirtyPhase::kClean, 0, 0, context).word(), std::memory_order_release);
   }
