@@ -157,7 +157,7 @@ TEST_P(EngineDesign, LargeObjectsTakeTurnsWithSmallOnes) {
   for (int i = 0; i < 100; ++i) rig.dirty(*small.emplace_back(&rig.make()), 4096);
   rig.driver->run_for(milliseconds(500));
   int written = 0;
-  for (const FakeObject* object : small) written += object->writes != 0 ? 1 : 0;
+  for (const FakeObject* object : small) written += object->state().clean() ? 1 : 0;
   EXPECT_EQ(written, 100) << "small objects wait behind a large one";
   EXPECT_FALSE(large.state().clean());
   rig.driver->run_for(seconds(10));

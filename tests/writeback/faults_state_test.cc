@@ -186,6 +186,47 @@ TEST(FaultLimit, HoldsWhileTheDeviceIsStalledAndSyncsTimeOut) {
   EXPECT_EQ(rig.dirty_objects(), 0U);
 }
 
+// 1: whoever waits at the limit finds a flusher at work, also where the background threshold is set so high
+// that the limit comes first, and nothing is periodic.
+TEST(FaultLimit, BelowTheBackgroundThresholdItStillHasAFlusherAtWork) {
+  for (const char* design : kAllDesigns) {
+    EngineOptions o = small_options();
+    o.design = design;
+    o.background_bytes = 1ULL << 30;
+    o.interval = {0};
+    o.writer_recheck = Duration::max();  // nobody wakes the flusher later
+    VirtualRig rig(o);
+    VirtualDevice device(*rig.driver, milliseconds(2));
+    rig.target.device = &device;
+    for (int i = 0; i < 3000; ++i) rig.dirty(rig.make(), 4096);  // four times the limit
+    EXPECT_GT(rig.engine->stats().throttle_pauses, 0U) << design;
+    EXPECT_LE(rig.engine->dirty_and_writeback_bytes(), o.dirty_bytes) << design;
+  }
+}
+
+// P11: contexts are refused beyond a fixed number, and a place that is given up is used again.
+TEST(FaultContexts, TheirNumberIsBounded) {
+  EngineOptions o = small_options();
+  o.batch_objects = 1;
+  o.batches_in_flight = 1;
+  VirtualRig rig(o);
+  std::vector<WritebackContext*> contexts;
+  while (contexts.size() < 5000) {
+    Error why;
+    WritebackContext* added = rig.engine->add_context(rig.target, {}, &why);
+    if (added == nullptr) {
+      EXPECT_EQ(why.code, Reason::kBusy);
+      break;
+    }
+    contexts.push_back(added);
+  }
+  EXPECT_EQ(contexts.size(), WritebackEngine::kMaxContexts - 1) << "and the rig's own";
+  ASSERT_TRUE(rig.engine->remove_context(*contexts.back()).has_value());
+  contexts.back() = rig.engine->add_context(rig.target);
+  ASSERT_NE(contexts.back(), nullptr);
+  for (WritebackContext* each : contexts) EXPECT_TRUE(rig.engine->remove_context(*each).has_value());
+}
+
 // 22: batches complete in the opposite order, while the object is dirtied again and again and fsync asks
 // for it too. There is one write of it at a time (FakeTarget asserts), so what is durable never goes
 // back.
@@ -278,6 +319,7 @@ TEST(FaultLeaks, WhatIsGrantedAndNotUsedGoesBack) {
   for (const std::uint64_t chunk : {0, 64 << 10}) {
     EngineOptions o = small_options();
     o.counter_chunk_bytes = chunk;
+    o.writer_recheck = Duration::max();  // who waits for what never comes back is an assertion of the driver
     VirtualRig rig(o);
     for (int i = 0; i < 10'000; ++i) {
       Result<DirtyGrant> grant = rig.engine->balance_dirty_pages(*rig.context, 100'000);
