@@ -4,8 +4,8 @@
 // Threads:   submit() from any thread; the copy and the completion run on the submitter.
 // Locks:     lock_ (rank kDevice), held while blocks are copied.
 // Units:     blocks of 4 KiB; memory_alignment() 1.
-// Errors:    kIo for everything once `operation_limit` requests have come, so that a recovery that never
-//            ends does end; the usual refusals.
+// Errors:    kIo for everything once as many requests have come as set_operation_limit() allows, so that a
+//            recovery that never ends does end; the usual refusals.
 // Note:      reset() keeps all memory: a state costs the blocks that it changes.
 #pragma once
 #include "base/sync.h"
@@ -18,8 +18,6 @@ namespace tidewheel {
 
 class CrashImage final : public BlockDevice {
  public:
-  static constexpr std::uint64_t kOperationLimit = 10'000'000;
-
   CrashImage();
   ~CrashImage() override = default;
 
@@ -52,7 +50,7 @@ class CrashImage final : public BlockDevice {
   BlockArena arena_ TW_GUARDED_BY(lock_);
   std::uint64_t hash_beneath_ TW_GUARDED_BY(lock_) = 0;  // of base and durable
   std::uint64_t operations_ TW_GUARDED_BY(lock_) = 0;
-  std::uint64_t operation_limit_ TW_GUARDED_BY(lock_) = kOperationLimit;
+  std::uint64_t operation_limit_ TW_GUARDED_BY(lock_) = UINT64_MAX;
   IoCounts counts_;
 };
 

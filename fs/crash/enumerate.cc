@@ -108,15 +108,16 @@ StateSpec draw_state(const Cut& cut, Rng& rng) {
 std::vector<StateSpec> enumerate(const Cut& cut, std::uint64_t seed, std::uint64_t most) {
   std::vector<StateSpec> specs;
   if (most == 0) return specs;
+  Rng rng(seed);
+  if (most == 1) return {draw_state(cut, rng)};
   specs.emplace_back();  // all of it is there
   const std::uint32_t n = write_count(cut);
   if (n == 0) return specs;
-  Rng rng(seed);
   const auto add = [&](StateSpec spec) {
     if (is_possible(cut, spec)) specs.push_back(std::move(spec));
   };
   if (count_states(cut) > most) {
-    if (most > 1) add(all_lost(cut));
+    add(all_lost(cut));
     while (specs.size() < most) specs.push_back(draw_state(cut, rng));
     return specs;
   }

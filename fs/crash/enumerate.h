@@ -15,7 +15,7 @@ inline constexpr std::uint64_t kSampledSubsets = 1024;  // beyond: as many as te
 
 // How many states enumerate() gives without a limit, impossible ones included.
 std::uint64_t count_states(const Cut& cut);
-// At most `most` of them, then drawn by `seed`; the first is always "all that was in the cache is there".
+// At most `most` of them, then drawn by `seed`; two or more begin with "all of it is there".
 std::vector<StateSpec> enumerate(const Cut& cut, std::uint64_t seed, std::uint64_t most);
 // One state, any.
 StateSpec draw_state(const Cut& cut, Rng& rng);

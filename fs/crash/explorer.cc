@@ -2,18 +2,14 @@
 // all, a batch at a time; so that what comes out does not depend on the threads.
 #include "fs/crash/explorer.h"
 
-#include <tbb/blocked_range.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
-
 #include <algorithm>
 #include <memory>
 #include <utility>
 
-#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/thread.h"
 #include "fs/crash/enumerate.h"
+#include "fs/crash/state_pool.h"
 #include "fs/crash/state_worker.h"
 
 namespace tidewheel {
@@ -35,7 +31,7 @@ class Exploring {
   explicit Exploring(const ExploreOptions& options)
       : options_(options),
         threads_(options.threads != 0 ? options.threads : cpu_count()),
-        arena_(static_cast<int>(threads_), 1),
+        pool_(threads_),
         start_(SteadyClock::instance().now()) {
     for (std::uint32_t i = 0; i < threads_; ++i) workers_.push_back(std::make_unique<StateWorker>(i));
   }
@@ -45,8 +41,12 @@ class Exploring {
  private:
   // One recorded run; false when the exploration is over.
   bool explore_run(std::uint64_t seed);
-  // The most states at one cut with which all cuts of the run fit its share.
-  std::uint64_t limit_per_cut(const Recording& run, std::uint64_t share) const;
+  // What of a run fits its share of the states: so many at each cut, at so many of the cuts.
+  struct Plan {
+    std::uint64_t states_per_cut = 1;
+    std::uint64_t cuts = 0, cuts_tried = 0;
+  };
+  Plan plan(const Recording& run, std::uint64_t share) const;
   bool run_batch();
   void count(std::uint64_t hash, std::uint64_t key);
   bool is_over();
@@ -54,7 +54,7 @@ class Exploring {
 
   const ExploreOptions& options_;
   const std::uint32_t threads_;
-  tbb::task_arena arena_;
+  StatePool pool_;
   std::vector<std::unique_ptr<StateWorker>> workers_;
   const Instant start_;
   KeySet seen_;   // contents, of all runs
@@ -76,11 +76,14 @@ Exploration Exploring::go() {
 }
 
 std::uint64_t Exploring::share() const {
-  if (options_.runs == 0) return std::min(options_.states, kRunShare);
-  return std::max<std::uint64_t>(options_.states / options_.runs, 1);
+  // Each state brings those of its recovery with it.
+  const std::uint64_t with_nested = options_.recover && options_.nested_depth != 0 ? 1 + options_.nested : 1;
+  const std::uint64_t of_run =
+      options_.runs == 0 ? std::min(options_.states, kRunShare) : options_.states / options_.runs;
+  return std::max<std::uint64_t>(of_run / with_nested, 1);
 }
 
-std::uint64_t Exploring::limit_per_cut(const Recording& run, std::uint64_t share) const {
+Exploring::Plan Exploring::plan(const Recording& run, std::uint64_t share) const {
   std::vector<std::uint64_t> counts;
   CutWalker walker(run.trace(), run.base);
   while (const Cut* cut = walker.next()) counts.push_back(count_states(*cut));
@@ -95,7 +98,7 @@ std::uint64_t Exploring::limit_per_cut(const Recording& run, std::uint64_t share
       high = limit - 1;
     }
   }
-  return low;
+  return {low, counts.size(), std::min<std::uint64_t>(counts.size(), share)};
 }
 
 bool Exploring::explore_run(std::uint64_t seed) {
@@ -106,15 +109,16 @@ bool Exploring::explore_run(std::uint64_t seed) {
   ++result_.runs;
   known_.clear();
   for (auto& worker : workers_) worker->begin(options_, run, seed, known_);
-  const std::uint64_t limit = limit_per_cut(run, share());
+  const Plan plan = this->plan(run, share());
   CutWalker walker(run.trace(), run.base);
   BlockMap over;
   BlockArena arena;
   while (const Cut* next = walker.next()) {
+    const std::uint64_t cut_seed = mix_hash(seed, next->event);
+    if (Rng(cut_seed).below(plan.cuts) >= plan.cuts_tried) continue;
     ++result_.cuts;
     const auto cut = std::make_shared<const Cut>(*next);
-    const std::uint64_t cut_seed = mix_hash(seed, cut->event);
-    for (StateSpec& spec : enumerate(*cut, cut_seed, limit)) {
+    for (StateSpec& spec : enumerate(*cut, cut_seed, plan.states_per_cut)) {
       over.clear();
       arena.reset();
       const std::uint64_t hash = apply(run.base, *cut, spec, over, arena);
@@ -140,26 +144,11 @@ void Exploring::count(std::uint64_t hash, std::uint64_t key) {
 
 bool Exploring::run_batch() {
   std::vector<StateResult> results(batch_.size());
-  // What this thread wrote before is seen by the arena's, and what they wrote by this one afterwards; TBB
-  // orders them as well, in a library that the thread sanitizer does not see into. Release here pairs with
-  // acquire in the body, release there with acquire below.
-  Atomic<std::uint64_t> handed_over{0}, done{0};
-  handed_over.store(1, std::memory_order_release);
-  arena_.execute([&] {
-    tbb::parallel_for(tbb::blocked_range<std::size_t>(0, batch_.size(), 8), [&](const auto& range) {
-      (void)handed_over.load(std::memory_order_acquire);
-      StateWorker& worker = *workers_[static_cast<std::size_t>(tbb::this_task_arena::current_thread_index())];
-      // A recovery that uses TBB itself must not take up another state of ours while it waits.
-      tbb::this_task_arena::isolate([&] {
-        for (std::size_t i = range.begin(); i != range.end(); ++i) {
-          worker.explore(*batch_[i].cut, batch_[i].spec, results[i]);
-        }
-      });
-      done.fetch_add(1, std::memory_order_release);
-    });
+  pool_.run(batch_.size(), [&](std::uint32_t worker, std::size_t i) {
+    workers_[worker]->explore(*batch_[i].cut, batch_[i].spec, results[i]);
   });
-  (void)done.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < batch_.size(); ++i) {
+    const std::uint64_t before = result_.states;
     count(batch_[i].hash, key_of_state(batch_[i].hash, batch_[i].cut->notes));
     for (const NestedState& nested : results[i].nested) {
       ++result_.nested;
@@ -167,6 +156,7 @@ bool Exploring::run_batch() {
     }
     result_.second_recoveries += results[i].second_recoveries;
     for (CrashFailure& failure : results[i].failures) {
+      failure.states_before = before;
       if (result_.failures.size() < options_.max_failures) result_.failures.push_back(std::move(failure));
     }
   }

@@ -43,6 +43,7 @@ struct ExploreOptions {
   std::uint32_t nested = 2;        // states of each recovery that are recovered again
   std::uint32_t nested_depth = 2;  // crashes inside one another, beyond the first
   std::uint32_t max_failures = 10;
+  std::uint64_t requests = 1'000'000;  // that one recovery may make: more of them never end
   bool recover = true;             // false: check() alone, which shows that it can fail
   std::function<void(const ExploreProgress&)> on_progress;  // after each batch; may be empty
   std::function<bool()> stop;                               // asked before each batch; may be empty
@@ -54,6 +55,7 @@ struct CrashFailure {
   std::string oracle;
   std::string detail;
   std::string replay;
+  std::uint64_t states_before = 0;  // how many had been counted when it was
 };
 
 struct Exploration {

@@ -36,7 +36,6 @@ std::string record(const WorkloadFactory& make, std::uint64_t seed, Recording& r
     run.device = std::move(sim);
   } else {
     auto image = std::make_unique<CrashImage>();
-    image->set_operation_limit(UINT64_MAX);
     image->reset(run.base);
     run.device = std::move(image);
   }

@@ -45,7 +45,8 @@ std::string words_of(const IoTrace& trace, const Cut& cut, const StateSpec& spec
     if (!spec.is_lost(i)) continue;
     if (++n <= 8) lost += (lost.empty() ? "" : ", ") + trace.describe(cut.candidates[i].op);
   }
-  text += ", " + std::to_string(cut.candidates.size()) + " writes not durable";
+  const std::size_t writes = cut.candidates.size();
+  text += ", " + std::to_string(writes) + (writes == 1 ? " write" : " writes") + " not durable";
   if (n != 0) text += ", lost " + lost + (n > 8 ? " and " + std::to_string(n - 8) + " more" : "");
   for (const Tear& tear : spec.torn) {
     text += ", torn " + trace.describe(cut.candidates[tear.candidate].op);
@@ -90,7 +91,7 @@ std::string StateWorker::words() const {
 
 void StateWorker::fail(StateResult& result, std::string oracle, std::string detail) const {
   result.failures.push_back(
-      {options_->workload, words(), std::move(oracle), std::move(detail), to_string(name_)});
+      {options_->workload, words(), std::move(oracle), std::move(detail), to_string(name_), 0});
 }
 
 std::uint64_t StateWorker::enter(const Step& step) {
@@ -99,6 +100,7 @@ std::uint64_t StateWorker::enter(const Step& step) {
   name_.levels.push_back({step.cut->event, *step.spec});
   note_under_way(index_, to_string(name_));
   here.recorder.clear();
+  here.image.set_operation_limit(options_->requests);
   return here.image.reset(run_->base, *step.cut, *step.spec);
 }
 
@@ -119,7 +121,7 @@ void StateWorker::explore(const Cut& cut, const StateSpec& spec, StateResult& re
 bool StateWorker::recover(BlockDevice& device, const char* oracle, StateResult& result) {
   const Result<void> recovered = run_->workload->recover(device);
   if (level(path_.size() - 1).image.is_exhausted()) {
-    fail(result, oracle, "it does not end: " + std::to_string(CrashImage::kOperationLimit) +
+    fail(result, oracle, "it does not end: " + std::to_string(options_->requests) +
                              " requests were not enough");
     return false;
   }
