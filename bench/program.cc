@@ -2,6 +2,7 @@
 
 #include "bench/command_line.h"
 #include "bench/compare.h"
+#include "bench/crash.h"
 #include "bench/fsmark.h"
 #include "bench/image_tools.h"
 #include "bench/outputs.h"
@@ -43,6 +44,11 @@ int run_program(std::vector<std::string> words) {
     const auto options = dump_options(parsed.arguments);
     if (const auto* error = std::get_if<UsageError>(&options)) return usage(error->line);
     return run_dump(std::get<DumpOptions>(options));
+  }
+  if (parsed.arguments.subcommand == "crash") {
+    const auto options = crash_options(parsed.arguments, std::move(words));
+    if (const auto* error = std::get_if<UsageError>(&options)) return usage(error->line);
+    return run_crash(std::get<CrashOptions>(options));
   }
   const auto options = compare_options(parsed.arguments, std::move(words));
   if (const auto* error = std::get_if<UsageError>(&options)) return usage(error->line);

@@ -1,0 +1,35 @@
+#include "bench/crash_workloads.h"
+
+#include "fs/crash/toy_log.h"
+
+namespace tidewheel::bench {
+
+namespace {
+
+constexpr CrashWorkloadEntry kWorkloads[] = {
+    {"toy", "a log of a few records over eight blocks, in a ring of six slots",
+     [](std::uint64_t seed) -> std::unique_ptr<CrashWorkload> {
+       return std::make_unique<ToyLog>(seed, ToyFault::kNone);
+     }},
+};
+
+}  // namespace
+
+std::span<const CrashWorkloadEntry> crash_workloads() { return kWorkloads; }
+
+const CrashWorkloadEntry* find_crash_workload(std::string_view name) {
+  for (const CrashWorkloadEntry& entry : kWorkloads) {
+    if (name == entry.name) return &entry;
+  }
+  return nullptr;
+}
+
+std::string crash_workload_names() {
+  std::string names;
+  for (const CrashWorkloadEntry& entry : kWorkloads) {
+    names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  return names;
+}
+
+}  // namespace tidewheel::bench
