@@ -155,7 +155,8 @@ class PageCache final : public Shrinker {
   };
   enum class Presence : std::uint8_t { kDone, kAbsent };
   Result<void> write_part(Inode& inode, const PagePart& part, Instant now, DirtyTicket& ticket);
-  Presence overwrite(Inode& inode, const PagePart& part, DirtyTicket* ticket);
+  // first_use: it has been read in for this; only a second use is what reclaim calls a reference.
+  Presence overwrite(Inode& inode, const PagePart& part, DirtyTicket* ticket, bool first_use = false);
   Result<Presence> insert_dirty(Inode& inode, const PagePart& part, DirtyTicket& ticket);
   // At the index's page, once it is neither locked, nor under writeback, nor being read; null: absent.
   Page* find_quiet_locked(Mapping& mapping, std::uint64_t index) TW_REQUIRES(mapping.mutex());
@@ -163,9 +164,11 @@ class PageCache final : public Shrinker {
   // Of clean pages and unused inodes, in proportion to what they take; answers how many of either.
   std::uint64_t reclaim_round(std::uint64_t bytes);
   bool wait_for_room(std::uint64_t seen_epoch, Duration patience);  // false: nothing was freed meanwhile
-  // Reads up to `pages` absent pages in from the source, until the first that is there.
-  Result<void> fill(Inode& inode, std::uint64_t first_index, std::uint32_t pages);
-  std::uint32_t pin_for_read(Inode& inode, std::uint64_t first_index, std::span<Page*> out);
+  // Reads up to `pages` absent pages in from the source, until the first that is there. Answers how many.
+  Result<std::uint32_t> fill(Inode& inode, std::uint64_t first_index, std::uint32_t pages);
+  // The first `just_filled` are used for the first time: no reference.
+  std::uint32_t pin_for_read(Inode& inode, std::uint64_t first_index, std::span<Page*> out,
+                             std::uint32_t just_filled);
   void unpin(Inode& inode, std::span<Page* const> pages);
   Result<void> zero_tail(Inode& inode, std::uint64_t new_size);
   void drop_from(Inode& inode, std::uint64_t first_index);

@@ -63,8 +63,8 @@ Result<std::uint64_t> PageCache::write(Inode& inode, std::uint64_t offset, std::
 
 Result<void> PageCache::write_part(Inode& inode, const PagePart& part, Instant now, DirtyTicket& ticket) {
   const std::uint64_t old_size = inode.size();
-  for (;;) {
-    if (overwrite(inode, part, &ticket) == Presence::kDone) break;
+  for (bool first_use = false;;) {
+    if (overwrite(inode, part, &ticket, first_use) == Presence::kDone) break;
     // Nothing of an absent page is needed when all of it up to the end of the file is replaced.
     const std::uint64_t start = part.index * kPageBytes;
     const bool replaced = start >= old_size || (part.first_byte == 0 &&
@@ -75,6 +75,7 @@ Result<void> PageCache::write_part(Inode& inode, const PagePart& part, Instant n
       if (*inserted == Presence::kDone) break;
     } else {
       TW_TRY(fill(inode, part.index, 1));
+      first_use = true;
     }
   }
   const bool grew = part.end() > old_size;
@@ -83,7 +84,8 @@ Result<void> PageCache::write_part(Inode& inode, const PagePart& part, Instant n
 }
 
 // Copies into a page that is there; the page is locked meanwhile, the mapping is not.
-PageCache::Presence PageCache::overwrite(Inode& inode, const PagePart& part, DirtyTicket* ticket) {
+PageCache::Presence PageCache::overwrite(Inode& inode, const PagePart& part, DirtyTicket* ticket,
+                                         bool first_use) {
   Mapping& mapping = inode.mapping();
   Page* page = nullptr;
   bool was_dirty = false;
@@ -103,7 +105,7 @@ PageCache::Presence PageCache::overwrite(Inode& inode, const PagePart& part, Dir
   MutexLock lock(mapping.mutex());
   mapping.set_tag_locked(*page, PageTag::kDirty);
   page->flags &= static_cast<std::uint16_t>(~kPageLocked);
-  page->lru.touch();
+  if (!first_use) page->lru.touch();
   if (part.end() > inode.size()) inode.set_size(part.end());
   mapping.wake_locked();
   return Presence::kDone;
@@ -142,7 +144,7 @@ Result<PageCache::Presence> PageCache::insert_dirty(Inode& inode, const PagePart
   return Presence::kAbsent;  // a reader brought the page in: overwrite that one
 }
 
-Result<void> PageCache::fill(Inode& inode, std::uint64_t first_index, std::uint32_t pages) {
+Result<std::uint32_t> PageCache::fill(Inode& inode, std::uint64_t first_index, std::uint32_t pages) {
   TW_ASSERT(source_ != nullptr, "a page is absent and there is no source to read it from");
   std::array<Page*, kFillBatch> run;
   const std::uint32_t wanted = std::min(pages, kFillBatch);
@@ -173,7 +175,7 @@ Result<void> PageCache::fill(Inode& inode, std::uint64_t first_index, std::uint3
   });
   for (std::uint32_t i = placed; i < have; ++i) free_page(*run[i]);
   if (placed == 0) {
-    if (present) return {};
+    if (present) return placed;
     return TW_FAIL(kNoMemory);
   }
   pages_.add(placed);
@@ -200,10 +202,11 @@ Result<void> PageCache::fill(Inode& inode, std::uint64_t first_index, std::uint3
     for (Page* page : filled) free_page(*page);
     return Unexpected(read.error());
   }
-  return {};
+  return placed;
 }
 
-std::uint32_t PageCache::pin_for_read(Inode& inode, std::uint64_t first_index, std::span<Page*> out) {
+std::uint32_t PageCache::pin_for_read(Inode& inode, std::uint64_t first_index, std::span<Page*> out,
+                                      std::uint32_t just_filled) {
   Mapping& mapping = inode.mapping();
   MutexLock lock(mapping.mutex());
   std::uint32_t count = 0;
@@ -217,7 +220,7 @@ std::uint32_t PageCache::pin_for_read(Inode& inode, std::uint64_t first_index, s
     }
     TW_ASSERT(page->readers != UINT16_MAX, "too many readers of one page");
     ++page->readers;
-    page->lru.touch();
+    if (count >= just_filled) page->lru.touch();
     out[count++] = page;
   }
   return count;
@@ -234,6 +237,7 @@ void PageCache::unpin(Inode& inode, std::span<Page* const> pages) {
 Result<std::uint64_t> PageCache::read(Inode& inode, std::uint64_t offset, std::span<std::byte> into) {
   std::uint64_t done = 0;
   std::array<Page*, kReadBatch> pages;
+  std::uint32_t just_filled = 0;
   while (done < into.size()) {
     const std::uint64_t at = offset + done;
     const std::uint64_t size = inode.size();
@@ -241,13 +245,16 @@ Result<std::uint64_t> PageCache::read(Inode& inode, std::uint64_t offset, std::s
     const std::uint64_t left = std::min<std::uint64_t>(into.size() - done, size - at);
     const std::uint64_t needed = pages_spanned(at, left);
     const std::uint32_t count = pin_for_read(
-        inode, at / kPageBytes, std::span(pages.data(), std::min<std::uint64_t>(needed, kReadBatch)));
+        inode, at / kPageBytes, std::span(pages.data(), std::min<std::uint64_t>(needed, kReadBatch)),
+        just_filled);
     if (count == 0) {
       const auto wanted = static_cast<std::uint32_t>(std::min<std::uint64_t>(needed, kFillBatch));
-      if (auto filled = fill(inode, at / kPageBytes, wanted); !filled) {
+      const Result<std::uint32_t> filled = fill(inode, at / kPageBytes, wanted);
+      if (!filled) {
         if (done != 0) break;
         return Unexpected(filled.error());
       }
+      just_filled = *filled;
       continue;
     }
     const std::uint64_t end =
@@ -260,6 +267,7 @@ Result<std::uint64_t> PageCache::read(Inode& inode, std::uint64_t offset, std::s
     }
     unpin(inode, std::span<Page* const>(pages.data(), count));
     reads_.add(count);
+    just_filled -= std::min(just_filled, count);
   }
   return done;
 }
