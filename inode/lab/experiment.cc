@@ -301,7 +301,9 @@ void World::run(const std::vector<Access>& accesses, Experiment& into) {
 std::string flaw_of(const ExperimentOptions& o, const std::vector<Access>& accesses) {
   if (find_dirty_list_design(o.design) == nullptr) return "design '" + o.design + "' is not registered";
   if (find_throttle_policy(o.throttle) == nullptr) return "throttle '" + o.throttle + "' is not registered";
-  if (make_reclaim_policy(o.reclaim) == nullptr) return "reclaim policy '" + o.reclaim + "' is not registered";
+  if (make_reclaim_policy(o.reclaim) == nullptr) {
+    return "reclaim policy '" + o.reclaim + "' is not registered";
+  }
   if (o.memory_bytes < kLeastMemory) return "memory_bytes is at least 4 MiB";
   if (o.dirty_bytes > o.memory_bytes / 2) return "dirty_bytes is at most half of memory_bytes";
   if (o.device_bytes_per_s == 0) return "device_bytes_per_s is at least 1";
@@ -343,7 +345,8 @@ std::string Experiment::to_csv() const {
   for (const TimelineRow& r : timeline) {
     const auto u = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
     const int length = std::snprintf(
-        line, sizeof(line), "%lld.%06lld,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%lld.%03lld,%llu,%llu,%llu,%llu,%llu\n",
+        line, sizeof(line),
+        "%lld.%06lld,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%lld.%03lld,%llu,%llu,%llu,%llu,%llu\n",
         static_cast<long long>(r.at.ns / 1'000'000'000), static_cast<long long>(r.at.ns / 1000 % 1'000'000),
         u(r.dirty_bytes), u(r.writeback_bytes), u(r.cached_bytes), u(r.accesses), u(r.hits), u(r.misses),
         u(r.pauses), static_cast<long long>(r.paused.ns / 1'000'000),

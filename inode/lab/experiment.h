@@ -5,10 +5,10 @@
 // Threads:   one per run; runs may go side by side.
 // Units:     bytes, pages of kPageBytes, Durations since the beginning.
 // Errors:    a sentence in Experiment::error; the timeline until then is kept.
-// Model:     one program does one access after the other: a miss, a pause or a wait for a page under writeback
-//            delays all that follows. CPU time is nothing. The device does one transfer after the other at
-//            bytes_per_s, each complete `latency` after its last byte, reads and writes in one queue. Files are
-//            as long as the pattern reaches and hold zeros; nothing is lost and nothing fails.
+// Model:     one program does one access after the other: a miss, a pause or a wait for a page under
+//            writeback delays all that follows. CPU time is nothing. The device does one transfer after the
+//            other at bytes_per_s, each complete `latency` after its last byte, reads and writes in one
+//            queue. Files are as long as the pattern reaches and hold zeros; nothing is lost, nothing fails.
 // Invariant: in each row (1) dirtied = dirty + writeback + cleaned; (2) hits + misses = pages accessed;
 //            (3) what counts against the limit is not above it.
 #pragma once

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -50,8 +51,31 @@ std::string cached(const filesystem::path& build, const std::string& name) {
 struct Example {
   const char* name;
   const char* library;
+  const char* arguments;  // null: it is built, and not run (its own test runs it)
 };
-constexpr Example kExamples[] = {{"upload_scheduler", "writeback"}};
+constexpr Example kExamples[] = {
+    {"upload_scheduler", "writeback", ""},
+    {"page_cache_experiment", "inode", " >timeline.csv"},
+    {"hit_ratios", "inode", nullptr}};
+
+std::string text_of(const std::string& path) {
+  std::ifstream in(filesystem::path(TW_SOURCE_DIR) / path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// What stands between ```LANGUAGE and ``` in a page.
+std::vector<std::string> blocks(const std::string& page, const std::string& language) {
+  std::vector<std::string> found;
+  const std::string text = "\n" + text_of(page);
+  const std::string opening = "\n```" + language + "\n";
+  for (std::size_t at = text.find(opening); at != std::string::npos; at = text.find(opening, at)) {
+    at += opening.size();
+    const std::size_t end = text.find("\n```", at);
+    found.push_back(text.substr(at, end + 1 - at));
+    at = end;
+  }
+  return found;
+}
 
 class InstalledPackage : public testing::TestWithParam<const char*> {
  protected:
@@ -112,17 +136,61 @@ TEST_P(InstalledPackage, BuildsTheExamplesWithFindPackage) {
   ASSERT_TRUE(succeeds("cmake -G Ninja -S " + work_.string() + " -B " + out + " -DCMAKE_PREFIX_PATH=" +
                        prefix_.string() + " -DCMAKE_CXX_COMPILER=" + compiler_));
   ASSERT_TRUE(succeeds("cmake --build " + out + " -j2"));
-  for (const Example& example : kExamples) EXPECT_TRUE(succeeds("cd " + out + " && ./" + example.name));
+  for (const Example& example : kExamples) {
+    if (example.arguments == nullptr) continue;
+    EXPECT_TRUE(succeeds("cd " + out + " && ./" + example.name + example.arguments));
+  }
 }
 
+// The text of docs/embedding.md, as it stands there.
+TEST_P(InstalledPackage, BuildsByWhatTheDocumentSays) {
+  const std::vector<std::string> lists = blocks("docs/embedding.md", "cmake");
+  ASSERT_EQ(lists.size(), 1U);
+  const filesystem::path client = work_ / "client";
+  filesystem::create_directory(client);
+  filesystem::copy_file(work_ / "examples/upload_scheduler.cc", client / "upload_scheduler.cc");
+  write("client/CMakeLists.txt", lists[0]);
+  const std::string in = "cd " + client.string() + " && ";
+  ASSERT_TRUE(succeeds(in + "cmake -G Ninja -B out -DCMAKE_PREFIX_PATH=" + prefix_.string() +
+                       " -DCMAKE_CXX_COMPILER=" + compiler_));
+  ASSERT_TRUE(succeeds(in + "cmake --build out && out/my_client"));
+}
+
+// Every block of C++ on the two pages stands in an example, word for word.
+TEST(Documents, ShowCodeOfTheExamples) {
+  std::string examples;
+  for (const Example& example : kExamples) {
+    examples += text_of(std::string("tests/examples/") + example.name + ".cc");
+  }
+  std::size_t seen = 0;
+  for (const char* page : {"docs/embedding.md", "docs/experiments.md"}) {
+    for (const std::string& block : blocks(page, "cpp")) {
+      ++seen;
+      EXPECT_NE(examples.find(block), std::string::npos)
+          << page << " shows what is in no example:\n" << block;
+    }
+  }
+  EXPECT_GE(seen, 7U);
+}
+
+// The commands of the two pages, as they stand there.
 TEST_P(InstalledPackage, BuildsTheExamplesWithPkgConfigAlone) {
   for (const char* library : {"base", "timerwheel", "writeback", "inode", "fs"}) {
     EXPECT_TRUE(succeeds(pkg_config_ + " --exists tidewheel-" + library));
   }
-  for (const Example& example : kExamples) {
-    ASSERT_TRUE(succeeds(compile(example.library, std::string("examples/") + example.name + ".cc")));
-    EXPECT_TRUE(succeeds("cd " + work_.string() + " && ./program"));
+  const std::string in = "cd " + (work_ / "examples").string() + " && ";
+  std::size_t built = 0;
+  for (const char* page : {"docs/embedding.md", "docs/experiments.md"}) {
+    for (std::string command : blocks(page, "sh")) {
+      if (!command.starts_with("g++ ")) continue;
+      command.pop_back();  // the line's end
+      const std::string program = command.substr(command.rfind(' ') + 1);
+      ASSERT_TRUE(succeeds(in + "export PKG_CONFIG_PATH=" + (prefix_ / "lib/pkgconfig").string() + " && " +
+                           command + " && ./" + program + " >out.txt"));
+      ++built;
+    }
   }
+  EXPECT_EQ(built, 2U);
 }
 
 // A program that thinks the library has other layouts than it has is not built.
