@@ -121,6 +121,10 @@ class Ail {
   // Nothing more is pushed; waiters end. From any thread, also a completion's; harmless twice.
   void shut_down() TW_EXCLUDES(lock_);
 
+  // After a shutdown, when pusher and log have stopped: takes every item out and tells it
+  // (LogItem::abandon()).
+  void abandon_all() TW_EXCLUDES(lock_);
+
   // One pass of the pusher. Answers how long to pause before the next; Duration::max(): idle.
   Duration walk() TW_EXCLUDES(lock_);
   // Until the pause is over or somebody has asked for more. Duration::max(): until there is something to

@@ -89,6 +89,24 @@ void Ail::shut_down() {
   emptied_.notify_all();
 }
 
+void Ail::abandon_all() {
+  for (;;) {
+    LogItem* item = nullptr;
+    {
+      MutexLock hold(lock_);
+      TW_ASSERT(shut_down_, "items are abandoned that could still be written");
+      if (items_.empty()) return;
+      item = &items_.front();
+      unlink_locked(*item);
+      ++stats_.removals;
+      --stats_.items;
+      publish_tail_locked();
+      emptied_locked();
+    }
+    item->abandon();
+  }
+}
+
 void Ail::end_idle() {
   MutexLock hold(lock_);
   idle_ended_ = true;

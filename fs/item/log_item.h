@@ -92,6 +92,10 @@ class LogItem {
   // Starts the write home if that can be had without waiting: locks are only tried.
   virtual PushResult push(PushScope& scope) noexcept = 0;
 
+  // ---- a shutdown's end: the log has stopped, nobody pushes ----
+  // Taken out of the AIL for good: what it stands for will not be written. It may be gone afterwards.
+  virtual void abandon() noexcept {}
+
   bool has(Flag flag) const { return (flags_.load(std::memory_order_acquire) & flag) != 0; }
   // release pairs with acquire in has(): who sees the flag sees what was prepared before it was set.
   void set(Flag flag) { flags_.fetch_or(flag, std::memory_order_release); }

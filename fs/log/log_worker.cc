@@ -224,7 +224,10 @@ void Log::write_next_checkpoint() {
   disk::LogCheckpoint start{};
   start.magic = disk::kLogCheckpointMagic;
   std::uint32_t written = 0;
-  for (const auto& entry : checkpoint->entries) written += entry->whiteout ? 0 : 1;
+  for (const auto& entry : checkpoint->entries) {
+    // An item may go with a checkpoint without anything in the log (an ordered buffer).
+    written += entry->whiteout || entry->image->used == 0 ? 0 : 1;
+  }
   start.item_count = written;
   start.sequence = checkpoint->sequence;
   stream.add_whole(disk::kOpStart, std::as_bytes(std::span(&start, 1)));

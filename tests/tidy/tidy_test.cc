@@ -148,7 +148,7 @@ constexpr Ban kOutsideBase[] = {
     {"std::atomic", R"(std::atomic(<|_|\b))", "base/atomic.h", true},
     {"std::thread", R"(std::(jthread|thread)\b|std::async\b|pthread_create)", "base/thread.h", true},
     {"thread_local state", R"(\bthread_local\b|__thread\b)", "base/", true},
-    {"a sleep", R"(\b(usleep|nanosleep|sleep_until)\s*\(|this_thread)", "base/thread.h", true},
+    {"a sleep", R"(\b(usleep|nanosleep|sleep_until)\s*\(|this_thread::)", "base/thread.h", true},
     {"a raw clock", R"(std::chrono::\w*_clock|clock_gettime|gettimeofday|__rdtsc)", "base/clock.h", true},
     {"sched_getcpu", R"(sched_getcpu)", "base/thread.h", true},
     {"random_device", R"(random_device)", "base/rng.h", true},

@@ -1,0 +1,197 @@
+#include "fs/trans/transaction.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "base/thread_state.h"
+
+namespace tidewheel {
+
+Result<Transaction> Transaction::begin(Journal& journal, const Reservation& reservation) {
+  TW_DASSERT(this_thread_state().transactions == 0, "a thread begins a transaction within a transaction");
+  auto ticket = journal.log().reserve(reservation.payload_bytes, reservation.units, reservation.rolls);
+  if (!ticket) return Unexpected(ticket.error());
+  ++this_thread_state().transactions;
+  return Transaction(journal, *ticket);
+}
+
+Transaction::Transaction(Transaction&& other) noexcept
+    : journal_(std::exchange(other.journal_, nullptr)),
+      ticket_(std::exchange(other.ticket_, {})),
+      items_(std::move(other.items_)),
+      dirty_(std::exchange(other.dirty_, false)) {
+  other.items_.clear();
+}
+
+// ---- joining ----
+
+Transaction::Joined* Transaction::find(const Buffer& buffer) {
+  // A transaction has a dozen: no index is faster.
+  for (Joined& joined : items_) {
+    if (joined.buffer == &buffer) return &joined;
+  }
+  return nullptr;
+}
+
+Transaction::Joined& Transaction::joined(const Buffer& buffer) {
+  Joined* const found = find(buffer);
+  TW_ASSERT(found != nullptr, "a buffer is changed that has not joined the transaction");
+  return *found;
+}
+
+Buffer* Transaction::find(DeviceAddress address) {
+  for (Joined& joined : items_) {
+    if (joined.buffer != nullptr && joined.buffer->address() == address) return joined.buffer;
+  }
+  return nullptr;
+}
+
+Buffer* Transaction::join_buffer(LockedBuffer buffer) {
+  items_.push_back({.item = &BufferItem::of(*journal_, *buffer), .buffer = buffer.get()});
+  return buffer.detach();  // hold and lock are the item's to give up
+}
+
+Result<Buffer*> Transaction::read(DeviceAddress address, std::uint32_t length_blocks, disk::BlockType type,
+                                  std::uint64_t owner) {
+  if (Buffer* const mine = find(address)) return mine;
+  auto buffer = journal_->cache().read(journal_->target(), address, length_blocks, type, owner);
+  if (!buffer) return Unexpected(buffer.error());
+  return join_buffer(std::move(*buffer));
+}
+
+Result<Buffer*> Transaction::make(DeviceAddress address, std::uint32_t length_blocks, disk::BlockType type,
+                                  std::uint64_t owner) {
+  Buffer* made = find(address);
+  if (made == nullptr) {
+    auto buffer = journal_->cache().get_for_overwrite(journal_->target(), address, length_blocks);
+    if (!buffer) return Unexpected(buffer.error());
+    made = join_buffer(std::move(*buffer));
+  }
+  made->set_type(type, owner);
+  made->set_done();
+  static_cast<BufferItem*>(joined(*made).item)->mark_new();
+  return made;
+}
+
+void Transaction::join(LogItem& item) { items_.push_back({.item = &item}); }
+
+// ---- changing ----
+
+void Transaction::log(Buffer& buffer, std::uint32_t first_byte, std::uint32_t last_byte) {
+  Joined& one = joined(buffer);
+  static_cast<BufferItem*>(one.item)->mark_dirty(first_byte, last_byte);
+  one.dirty = dirty_ = true;
+}
+
+void Transaction::log(LogItem& item) {
+  const auto found =
+      std::find_if(items_.begin(), items_.end(), [&](const Joined& one) { return one.item == &item; });
+  TW_ASSERT(found != items_.end(), "an item is logged that has not joined the transaction");
+  found->dirty = dirty_ = true;
+}
+
+void Transaction::invalidate(Buffer& buffer) {
+  Joined& one = joined(buffer);
+  static_cast<BufferItem*>(one.item)->mark_stale();
+  one.dirty = dirty_ = true;
+}
+
+void Transaction::order(Buffer& buffer) {
+  Joined& one = joined(buffer);
+  static_cast<BufferItem*>(one.item)->mark_ordered();
+  one.dirty = dirty_ = true;
+}
+
+void Transaction::keep(Buffer& buffer) {
+  Joined& one = joined(buffer);
+  one.kept = true;
+  static_cast<BufferItem*>(one.item)->set_kept(true);
+}
+
+IntentItem& Transaction::log_intent(disk::LogItemType type, std::uint64_t id, std::uint32_t count,
+                                    std::span<const std::byte> things) {
+  auto* const intent = new IntentItem(journal_->ail(), type, id, count, things);
+  items_.push_back({.item = intent, .dirty = true});
+  dirty_ = true;
+  return *intent;
+}
+
+void Transaction::log_done(disk::LogItemType type, IntentItem& intent) {
+  items_.push_back({.item = new DoneItem(type, intent), .dirty = true});
+  dirty_ = true;
+}
+
+// ---- ending ----
+
+Result<std::uint64_t> Transaction::commit_items(bool keep) {
+  if (!keep) {
+    for (Joined& one : items_) {
+      if (one.kept) static_cast<BufferItem*>(one.item)->set_kept(one.kept = false);
+    }
+  }
+  std::stable_sort(items_.begin(), items_.end(), [](const Joined& a, const Joined& b) {
+    return a.item->sort_key() < b.item->sort_key();
+  });
+  std::vector<LogItem*> logged;
+  logged.reserve(items_.size());
+  for (const Joined& one : items_) {
+    if (!one.dirty) continue;
+    one.item->precommit();
+    logged.push_back(one.item);
+  }
+  // From here on what was not kept is no longer this thread's.
+  for (const Joined& one : items_) {
+    if (!one.dirty && !one.kept) one.item->release();
+  }
+  std::erase_if(items_, [](const Joined& one) { return !one.kept; });
+  for (Joined& one : items_) one.dirty = false;
+  dirty_ = false;
+  return logged.empty() ? 0 : journal_->log().commit(logged, ticket_);
+}
+
+Result<std::uint64_t> Transaction::commit() {
+  TW_ASSERT(journal_ != nullptr, "a transaction commits that has ended");
+  if (dirty_ && journal_->is_shut_down()) {
+    cancel();
+    return TW_FAIL(kShutDown);
+  }
+  const Result<std::uint64_t> sequence = commit_items(false);
+  end();
+  return sequence;
+}
+
+Result<std::uint64_t> Transaction::roll() {
+  TW_ASSERT(journal_ != nullptr, "a transaction rolls that has ended");
+  if (journal_->is_shut_down()) {
+    cancel();
+    return TW_FAIL(kShutDown);
+  }
+  const Result<std::uint64_t> sequence = commit_items(true);
+  if (const Result<void> more = journal_->log().roll(ticket_); !more) {
+    cancel();
+    return Unexpected(more.error());
+  }
+  return sequence;
+}
+
+void Transaction::cancel() {
+  if (journal_ == nullptr) return;
+  // Before anything is unlocked: nobody may see, let alone log, what can't be taken back.
+  if (dirty_ && !journal_->is_shut_down()) journal_->shut_down(Error{Reason::kShutDown, 0, 0});
+  for (const Joined& one : items_) {
+    if (one.kept) static_cast<BufferItem*>(one.item)->set_kept(false);
+    one.item->release();
+  }
+  items_.clear();
+  dirty_ = false;
+  end();
+}
+
+void Transaction::end() {
+  journal_->log().end(ticket_);
+  journal_ = nullptr;
+  --this_thread_state().transactions;
+}
+
+}  // namespace tidewheel
