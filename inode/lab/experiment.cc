@@ -73,7 +73,7 @@ class World final : public WritebackTarget, public InodeSource, public DirtySink
   void inactivate(Inode&) override {}
 
   // ---- between page cache and engine ----
-  Result<DirtyTicket> balance_dirty_pages(Inode& inode, std::uint64_t bytes) override;
+  Result<DirtyTicket> balance_dirty_pages(Inode& inode, std::uint64_t bytes, TaskThrottle* task) override;
   void mark_dirty(Inode& inode, std::uint32_t classes, Instant now, DirtyTicket* ticket) override {
     sink_->mark_dirty(inode, classes, now, ticket);
   }
@@ -208,8 +208,8 @@ void World::end_batch(Batch& batch) {
 
 // Once it is granted, time goes on until the page may be written: a page under writeback is stable, and the
 // page cache would wait for it where nothing but this thread can end that.
-Result<DirtyTicket> World::balance_dirty_pages(Inode& inode, std::uint64_t bytes) {
-  Result<DirtyTicket> ticket = sink_->balance_dirty_pages(inode, bytes);
+Result<DirtyTicket> World::balance_dirty_pages(Inode& inode, std::uint64_t bytes, TaskThrottle* task) {
+  Result<DirtyTicket> ticket = sink_->balance_dirty_pages(inode, bytes, task);
   if (!ticket) return ticket;
   if (const Duration paused = ticket->grant.paused(); paused.ns != 0) {
     ++row_.pauses;
