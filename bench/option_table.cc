@@ -208,8 +208,8 @@ std::string not_available_line(std::string_view subcommand) {
   for (const std::string_view later :
        {"fsck", "mount", "reproduce", "top", "freeze", "thaw", "replay", "lab"}) {
     if (subcommand == later) {
-      return std::string(later) + ": not in this version, which has fsmark, compare, mkfs, dump and crash; the "
-                                  "rest of tidefs comes later";
+      return std::string(later) + ": not in this version, which has fsmark, compare, mkfs, dump and crash; "
+                                  "the rest of tidefs comes later";
     }
   }
   return {};
