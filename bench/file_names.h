@@ -14,7 +14,8 @@ class FileNames {
  public:
   static constexpr std::uint32_t kBufferBytes = kMaxNameBytes + 16;
 
-  // `stamp` is the time of the run's start, in hexadecimal at the names' beginning.
+  // `stamp` is the time of the run's start, in hexadecimal at the names' beginning; where -s and -r leave it
+  // less room, its low digits. Two runs that share it and the seed make the same names.
   FileNames(const WorkloadOptions& workload, std::uint64_t stamp);
 
   // "name", or "1f/name" in a subdirectory; NUL-terminated. False: the number has outgrown -r.

@@ -16,6 +16,14 @@ namespace {
 // A leaf: the sampler takes it with its own lock held.
 LockClass g_progress_lock("bench_progress", LockRank::kStatistics);
 
+// The seconds, as in fs_mark's names, and beneath them the nanoseconds: a run of the same seed that starts
+// within the same second makes other names.
+std::uint64_t stamp_of_now() {
+  std::timespec now{};
+  (void)std::timespec_get(&now, TIME_UTC);
+  return static_cast<std::uint64_t>(now.tv_sec) << 32 | static_cast<std::uint64_t>(now.tv_nsec);
+}
+
 class Conductor {
  public:
   Conductor(const FsmarkOptions& options, WorkloadTarget& target, const RunWatch& watch)
@@ -23,7 +31,7 @@ class Conductor {
         workload_(options.workload),
         target_(target),
         watch_(watch),
-        names_(workload_, static_cast<std::uint64_t>(std::time(nullptr))),
+        names_(workload_, stamp_of_now()),
         shared_(workload_, target, names_, ticks_) {}
 
   RunResult run();

@@ -228,7 +228,9 @@ PageArena::Chain PageArena::populate_untouched(std::uint32_t pages) {
     chain.push(*page);
   }
   if (resident) return chain;
-  // The kernel refused: the range stays ours, as released pages.
+  // The kernel refused: the range stays ours, as released pages. What it may have given goes back, for it is
+  // not charged.
+  (void)madvise(memory, taken * kPageBytes, MADV_DONTNEED);
   {
     MutexLock lock(depot_mutex_);
     while (Page* page = chain.pop()) dry_.push(*page);

@@ -306,7 +306,8 @@ bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t byt
   waiter.need_bytes = piece_bytes(context, bytes);
   waiter.own_limit = false;
   waiter.next = nullptr;
-  waiter.since = clock_->now();
+  const Instant since = clock_->now();
+  waiter.since = since;
   waiter.task = pause == nullptr ? nullptr : pause->task;
   waiter.charged = pause != nullptr && pause->charged;
   bool own_limit = false;
@@ -346,9 +347,10 @@ bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t byt
       waiters_tail_->next = &waiter;
     }
     waiters_tail_ = &waiter;
+    // Before the waiter can be woken: from then on it may finish, which takes it off again, and be gone.
+    throttled_.fetch_add(1, std::memory_order_relaxed);
   }
-  note_first(first_throttled_ns_, waiter.since);
-  throttled_.fetch_add(1, std::memory_order_relaxed);
+  note_first(first_throttled_ns_, since);
   throttle_pauses_.fetch_add(1, std::memory_order_relaxed);
   // Whose pages hold it up is to write them: one context, or whoever has some.
   if (own_limit) {
@@ -356,7 +358,7 @@ bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t byt
   } else {
     driver_->kick_all();
   }
-  refuse_hopeless_waiters();  // `waiter` may be gone after this, as after any wake-up
+  refuse_hopeless_waiters();
   return false;
 }
 

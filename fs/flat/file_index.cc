@@ -438,6 +438,8 @@ void FileIndex::commit(Inode& inode, std::span<const FileExtent> fresh, std::uin
 void FileIndex::unreserve(Inode& inode, std::uint64_t pages) {
   Shard& shard = shard_of(inode.number());
   MutexLock lock(shard.mutex);
+  TW_ASSERT(!find_locked(shard, inode.number())->has(Entry::kWriter),
+            "a file is written while its store ends");
   TW_ASSERT(inode.store_data[1] >= pages, "pages are dropped that had no block reserved");
   inode.store_data[1] -= pages;
   give_back_locked(shard, pages * kPageWords);

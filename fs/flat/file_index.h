@@ -98,7 +98,8 @@ class FileIndex {
   // `fresh`, sorted, is on the device now: it becomes part of the file and stops being reserved. Then the
   // size is `size`, or at least `size`.
   void commit(Inode& inode, std::span<const FileExtent> fresh, std::uint64_t size, bool exact_size);
-  // Pages that will never be written: their reserved blocks are free again.
+  // Pages that will never be written: their reserved blocks are free again. Nobody may be writing the file: a
+  // writer that found these pages under writeback counts on their blocks.
   void unreserve(Inode& inode, std::uint64_t pages);
   void give_back(FileKey key, std::uint64_t blocks);
   // Writing what is dirty would set at least one page's space free: pages that lie together need fewer words.

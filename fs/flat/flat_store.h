@@ -96,7 +96,8 @@ class FlatStore final : private WritebackTarget, private InodeSource {
   // Writes everything, then the index, and marks the store clean. All files must be closed. An error means
   // that it is still mounted; kBusy: a file is open that was unlinked. A full device has room for the index.
   Result<void> unmount();
-  // Without unmount(): what is dirty is dropped. Before the engine stops.
+  // Without unmount(): what is dirty is dropped. Before the engine stops, with every file closed and no call
+  // under way.
   ~FlatStore() override;
 
   // ---- files ----

@@ -282,6 +282,19 @@ TEST(Workload, AFileThatExistsIsNeverTakenAgain) {
   EXPECT_EQ(target.files().size(), 3U) << "the first run's file is still there";
 }
 
+TEST(Workload, RunsOfOneSeedInOneSecondMakeOtherNames) {
+  FakeTarget target;
+  FsmarkOptions options = small(1, 3);
+  for (const std::uint32_t name_bytes : {13U + 5U, 13U + 16U}) {  // the stamp's low digits, and all of it
+    options.workload.name_bytes = name_bytes;
+    for (int i = 0; i < 5; ++i) {
+      const RunResult result = run(options, target);
+      EXPECT_TRUE(result.errors.empty()) << result.errors.front();
+    }
+  }
+  EXPECT_EQ(target.files().size(), 30U);
+}
+
 TEST(Workload, CtrlCEndsEarlyWithWhatWasMeasured) {
   clear_interrupt_for_test();
   catch_interrupts();

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <set>
 
@@ -143,6 +146,40 @@ TEST(PageArena, WhatItReleasesIsNotResidentAnyMore) {
   for (Page* page : pages) arena->free(*page);
   EXPECT_EQ(arena->release(100 * kPageBytes), 100 * kPageBytes);
   EXPECT_EQ(resident(), 200U);
+}
+
+// A file without bytes in the middle of the second chunk: the kernel makes pages up to there, then refuses.
+TEST(PageArena, KeepsNothingOfWhatTheKernelGaveBeforeItRefused) {
+  constexpr std::uint32_t kChunk = PageArena::kChunkPages;
+  MemoryBudget budget(256ULL << 20, 0);
+  auto arena = arena_of(budget, 2 * kChunk * kPageBytes);
+  std::vector<Page*> pages;
+  for (std::uint32_t i = 0; i < kChunk; ++i) pages.push_back(arena->allocate());
+  ASSERT_EQ(arena->stats().populated_pages, kChunk);
+  std::byte* const second = (*std::min_element(pages.begin(), pages.end()))->data + kChunk * kPageBytes;
+  constexpr std::uint32_t kBefore = 100, kHole = 100;
+  const int empty = memfd_create("empty", MFD_CLOEXEC);
+  ASSERT_GE(empty, 0);
+  ASSERT_NE(mmap(second + kBefore * kPageBytes, kHole * kPageBytes, PROT_READ | PROT_WRITE,
+                 MAP_SHARED | MAP_FIXED, empty, 0),
+            MAP_FAILED);
+  close(empty);
+  if (madvise(second + kBefore * kPageBytes, kPageBytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL) {
+    GTEST_SKIP() << "this kernel does not say that it refuses";
+  }
+  const auto resident = [&](std::uint32_t first, std::uint32_t count) {
+    std::vector<unsigned char> in_core(count);
+    EXPECT_EQ(mincore(second + first * kPageBytes, count * kPageBytes, in_core.data()), 0);
+    return static_cast<std::uint64_t>(std::count(in_core.begin(), in_core.end(), 1));
+  };
+  pages.push_back(arena->allocate());
+  ASSERT_NE(pages.back(), nullptr) << "what the kernel does give is used, page by page";
+  constexpr std::uint32_t kAfter = kBefore + kHole;
+  EXPECT_EQ(resident(0, kBefore) + resident(kAfter, kChunk - kAfter), PageArena::kMagazinePages);
+  EXPECT_EQ(arena->stats().populated_pages, kChunk + PageArena::kMagazinePages);
+  EXPECT_EQ(budget.charged_bytes(), arena->stats().populated_pages * PageArena::kChargedPerPage);
+  arena->check_invariants();
+  for (Page* page : pages) arena->free(*page);
 }
 
 TEST(PageArena, PopulatesAheadWithinTheBudget) {

@@ -208,6 +208,26 @@ SIM_TEST_WITH(PageCacheSim, AReaderNeverBringsBackOldData, kSchedules) {
   SIM_CHECK(read_of(world, *inode, 4096) == filled(4096, 2));
 }
 
+// A page that is being read in is there, but nobody's to read or write before its data is.
+SIM_TEST_WITH(PageCacheSim, APageThatIsReadInIsNobodysUntilItsDataIsThere, kSchedules) {
+  World world(kSmall);
+  InodeHold inode = world.create(1);
+  write_all_of(world, *inode, 0, 4096, 1);
+  world.engine.write_all();
+  world.pages->reclaim_pages(10);
+  Thread readers[2];
+  for (Thread& reader : readers) {
+    reader = Thread("reader", [&] {
+      const auto content = read_of(world, *inode, 4096);
+      SIM_CHECK(content == filled(4096, 1) || content == filled(4096, 2));
+    });
+  }
+  write_all_of(world, *inode, 0, 4096, 2);
+  SIM_CHECK(read_of(world, *inode, 4096) == filled(4096, 2));
+  for (Thread& reader : readers) reader.join();
+  SIM_CHECK(read_of(world, *inode, 4096) == filled(4096, 2));
+}
+
 SIM_TEST_WITH(PageCacheSim, TruncateBesideFlusherAndReclaimLeavesNothing, kSchedules) {
   World world(kSmall);
   InodeHold inode = world.create(1);

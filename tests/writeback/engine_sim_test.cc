@@ -111,6 +111,48 @@ SIM_TEST_WITH(EngineSim, AWriterThatCarriesCreditServesWhoWaitsForIt,
   rig.cancel(b);
 }
 
+// A waiter that finishes inside wake() and is gone, while begin_balance() is still on its way out.
+SIM_TEST_WITH(EngineSim, AWaiterMayBeGoneBeforeItsCallerIsBack, (sim::Options{.schedules = 500})) {
+  EngineOptions o = sim_options();
+  o.background_bytes = 20 << 10;
+  SimRig rig(o);
+  FakeObject objects[2];
+  for (FakeObject& object : objects) {
+    object.set_context(rig.context->id());
+    SIM_CHECK(rig.dirty(object, 8 << 10));
+  }
+  struct Fleeting : ThrottleWaiter {
+    SimRig* rig = nullptr;
+    Atomic<bool>* gone = nullptr;
+  };
+  Atomic<bool> gone{false};
+  auto waiter = std::make_unique<Fleeting>();
+  waiter->rig = &rig;
+  waiter->gone = &gone;
+  waiter->wake = [](ThrottleWaiter& woken) {
+    auto& mine = static_cast<Fleeting&>(woken);
+    WritebackEngine& engine = *mine.rig->engine;
+    SIM_CHECK(engine.throttled_threads() == 1);
+    SIM_CHECK(engine.finish_balance(*mine.rig->context, mine).has_value());
+    SIM_CHECK(engine.throttled_threads() == 0);
+    // Stands for the memory's next owner.
+    mine.since = Instant{-1};
+    mine.gone->store(true, std::memory_order_seq_cst);
+  };
+  Thread other("other", [&] {
+    for (FakeObject& object : objects) rig.cancel(object);
+  });
+  if (rig.engine->begin_balance(*rig.context, 8 << 10, *waiter)) {
+    SIM_CHECK(rig.engine->finish_balance(*rig.context, *waiter).has_value());
+  } else {
+    SIM_CHECK(rig.engine->first_throttled_at() >= Instant{0});
+    SIM_CHECK(rig.engine->first_throttled_at() != Instant::max());
+    while (!gone.load(std::memory_order_seq_cst)) yield_thread();
+  }
+  other.join();
+  SIM_CHECK(rig.engine->throttled_threads() == 0);
+}
+
 // Two callers of one run: the one that gives up must neither take the other's flush nor its wake-up along.
 SIM_TEST(EngineSim, ASyncWithADeadlineLeavesTheOthersAlone) {
   SimRig rig(sim_options());
