@@ -417,7 +417,7 @@ void FileIndex::add_extents_locked(Shard& shard, Entry& entry, std::span<const F
   recharge_locked(shard, before, entry.table()->memory_bytes());
 }
 
-void FileIndex::commit(Inode& inode, std::span<const FileExtent> fresh, std::uint64_t size, bool exact_size) {
+void FileIndex::commit(Inode& inode, std::span<const FileExtent> fresh, std::uint64_t size) {
   std::uint64_t pages = 0;
   for (const FileExtent& extent : fresh) pages += extent.pages;
   Shard& shard = shard_of(inode.number());
@@ -432,7 +432,7 @@ void FileIndex::commit(Inode& inode, std::span<const FileExtent> fresh, std::uin
   const std::uint64_t words_after = kExtentWords * entry->extents();
   shard.index_words += words_after - words_before;
   give_back_locked(shard, words_before + pages * kExtentWords - words_after);
-  entry->set_size(exact_size ? size : std::max(entry->size(), size));
+  entry->set_size(std::max(entry->size(), size));
 }
 
 void FileIndex::unreserve(Inode& inode, std::uint64_t pages) {

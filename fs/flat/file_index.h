@@ -96,8 +96,8 @@ class FileIndex {
   void map(const Inode& inode, std::uint64_t first_page, std::uint64_t pages,
            std::vector<FileExtent>& out) const;
   // `fresh`, sorted, is on the device now: it becomes part of the file and stops being reserved. Then the
-  // size is `size`, or at least `size`.
-  void commit(Inode& inode, std::span<const FileExtent> fresh, std::uint64_t size, bool exact_size);
+  // size is at least `size`.
+  void commit(Inode& inode, std::span<const FileExtent> fresh, std::uint64_t size);
   // Pages that will never be written: their reserved blocks are free again. Nobody may be writing the file: a
   // writer that found these pages under writeback counts on their blocks.
   void unreserve(Inode& inode, std::uint64_t pages);

@@ -119,7 +119,7 @@ void FlatStore::end_batch(Batch& batch) {
       // Data is on the device: now the index, and then the pages may leave memory.
       std::uint64_t size = part.size;
       if (part.more) size = pages.empty() ? 0 : std::min(size, (pages.back()->index + 1) * kPageBytes);
-      index_->commit(inode, fresh, size, !part.more);
+      index_->commit(inode, fresh, size);
     } else {
       std::uint64_t fresh_pages = 0;
       for (const FileExtent& extent : fresh) {

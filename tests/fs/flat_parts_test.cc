@@ -118,6 +118,29 @@ TEST(BlockAllocator, GoesFromFrontToBackAlsoAfterExtentsWereTaken) {
                                            {61 * kGroup, 32 * kGroup}}));
 }
 
+TEST(BlockAllocator, GoesFromFrontToBackInWhateverOrderGroupsWereFreed) {
+  constexpr std::uint64_t kGroup = BlockAllocator::kGroupBlocks;
+  BlockAllocator allocator(0, 20 * kGroup);
+  std::vector<BlockExtent> out;
+  allocator.allocate(20 * kGroup, out);
+  for (const std::uint64_t group : {5, 3, 9, 4, 7}) {
+    const BlockExtent whole{group * kGroup, kGroup};
+    allocator.free(&whole, 1);
+  }
+  out.clear();
+  allocator.allocate(5 * kGroup, out);
+  EXPECT_EQ(out, (std::vector<BlockExtent>{
+                     {3 * kGroup, 3 * kGroup}, {7 * kGroup, kGroup}, {9 * kGroup, kGroup}}));
+}
+
+TEST(BlockAllocator, LeavesWhatACallerHasAlreadyAsItIs) {
+  BlockAllocator allocator(0, 10'000);
+  std::vector<BlockExtent> out;
+  allocator.allocate(10, out);
+  allocator.allocate(10, out);
+  EXPECT_EQ(out, (std::vector<BlockExtent>{{0, 10}, {10, 10}})) << "what follows is an allocation of its own";
+}
+
 TEST(BlockAllocator, UsesFreedGroupsBeforeFreshOnes) {
   BlockAllocator allocator(0, 1'000'000);
   std::vector<BlockExtent> first, again;

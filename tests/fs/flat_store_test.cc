@@ -589,6 +589,8 @@ TEST_F(FlatStoreTest, MountsOnlyWhatWasUnmounted) {
   ASSERT_TRUE(store().unmount());
   harness_->store_.reset();
   ASSERT_TRUE(harness_->mount());
+  harness_->store_.reset();  // again without unmount
+  EXPECT_EQ(harness_->mount().error().code, Reason::kCorrupt);
 }
 
 TEST_F(FlatStoreTest, RefusesWhatIsForeign) {

@@ -182,6 +182,23 @@ TEST(PageArena, KeepsNothingOfWhatTheKernelGaveBeforeItRefused) {
   for (Page* page : pages) arena->free(*page);
 }
 
+TEST(PageArena, AtTheLimitAThreadGetsWhatAnotherFreed) {
+  constexpr std::uint32_t kPages = PageArena::kMagazinePages;  // no more than another's magazine holds
+  MemoryBudget budget(kPages * PageArena::kChargedPerPage, 0);
+  auto arena = arena_of(budget, 1ULL << 20);
+  Thread other("other", [&] {
+    std::vector<Page*> pages;
+    while (Page* page = arena->allocate()) pages.push_back(page);
+    EXPECT_EQ(pages.size(), kPages);
+    for (Page* page : pages) arena->free(*page);
+  });
+  other.join();
+  std::vector<Page*> pages;
+  while (Page* page = arena->allocate()) pages.push_back(page);
+  EXPECT_EQ(pages.size(), kPages);
+  for (Page* page : pages) arena->free(*page);
+}
+
 TEST(PageArena, PopulatesAheadWithinTheBudget) {
   MemoryBudget budget(300 * PageArena::kChargedPerPage, 0);
   auto arena = arena_of(budget, 8ULL << 20);
