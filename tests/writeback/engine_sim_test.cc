@@ -70,6 +70,31 @@ class LaterDevice final : public FakeDevice {
   std::vector<Thread> threads_ TW_GUARDED_BY(lock_);
 };
 
+// Completes nothing before it is told to.
+class StuckDevice final : public FakeDevice {
+ public:
+  void start(Batch& batch) override {
+    MutexLock guard(lock_);
+    held_.push_back(&batch);
+  }
+  std::size_t count() {
+    MutexLock guard(lock_);
+    return held_.size();
+  }
+  void complete_all() {
+    std::vector<Batch*> batches;
+    {
+      MutexLock guard(lock_);
+      batches.swap(held_);
+    }
+    for (Batch* batch : batches) batch->complete();
+  }
+
+ private:
+  Mutex lock_{sim_test_class};
+  std::vector<Batch*> held_ TW_GUARDED_BY(lock_);
+};
+
 SIM_TEST(EngineSim, WritersThatWaitAreServedThoughNothingIsPeriodic) {
   SimRig rig(sim_options());
   std::vector<std::unique_ptr<FakeObject>> objects;
@@ -537,6 +562,25 @@ SIM_TEST(EngineSim, TwoFsyncsAndAFlusherAgreeOnOneWriter) {
   SIM_CHECK(rig.context->counts().all_zero());
 }
 
+// One write, and several who wait for it; none is left when it has ended.
+SIM_TEST_WITH(EngineSim, EverybodyWhoWaitsForAnObjectIsWoken, (sim::Options{.schedules = 50})) {
+  EngineOptions o = sim_options();
+  o.background_bytes = 0;
+  LaterDevice device;
+  SimRig rig(o);
+  rig.target.device = &device;
+  FakeObject object;
+  object.set_context(rig.context->id());
+  SIM_CHECK(rig.dirty(object, 4096));
+  while (object.state().phase() != DirtyPhase::kWriting && !object.state().clean()) yield_thread();
+  std::vector<Thread> callers;
+  for (int i = 0; i < 3; ++i) {  // the device takes longer than they take to their places
+    callers.emplace_back("caller", [&] { SIM_CHECK(rig.engine->fsync(object).has_value()); });
+  }
+  for (Thread& caller : callers) caller.join();
+  SIM_CHECK(object.state().clean());
+}
+
 // What stop() and remove_context() wait for may itself ask about the contexts.
 SIM_TEST(EngineSim, ATargetMayAskForStatsWhileTheEngineStops) {
   EngineOptions o = sim_options();
@@ -555,21 +599,28 @@ SIM_TEST(EngineSim, ATargetMayAskForStatsWhileTheEngineStops) {
   rig.cancel(object);
 }
 
+SIM_TEST_WITH(EngineSim, MoreFsyncsThanThereArePlacesTakeTurns, (sim::Options{.schedules = 10})) {
+  LaterDevice device;
+  SimRig rig(sim_options());
+  rig.target.device = &device;
+  std::vector<std::unique_ptr<FakeObject>> objects;
+  std::vector<Thread> threads;
+  for (std::size_t i = 0; i < WritebackContext::kFsyncBatches + 3; ++i) {
+    objects.push_back(std::make_unique<FakeObject>());
+    objects.back()->set_context(rig.context->id());
+    rig.engine->mark_dirty(*objects.back(), kDirtyTimestamps, rig.engine->clock().now());
+  }
+  for (const auto& object : objects) {
+    threads.emplace_back("fsyncer", [&] { SIM_CHECK(rig.engine->fsync(*object).has_value()); });
+  }
+  for (Thread& thread : threads) thread.join();
+  for (const auto& object : objects) SIM_CHECK(object->state().clean());
+}
+
 // More fsyncs than there are batches for, all of them stuck: stop() ends those that wait for one.
 SIM_TEST_WITH(EngineSim, StopEndsAnFsyncThatWaitsForItsTurn, (sim::Options{.schedules = 10})) {
   SimRig rig(sim_options());
-  struct Stuck final : FakeDevice {
-    void start(Batch& batch) override {
-      MutexLock guard(lock);
-      held.push_back(&batch);
-    }
-    std::size_t count() {
-      MutexLock guard(lock);
-      return held.size();
-    }
-    Mutex lock{sim_test_class};
-    std::vector<Batch*> held TW_GUARDED_BY(lock);
-  } device;
+  StuckDevice device;
   rig.target.device = &device;
   constexpr std::size_t kStuck = WritebackContext::kFsyncBatches;
   std::vector<std::unique_ptr<FakeObject>> objects;
@@ -588,17 +639,35 @@ SIM_TEST_WITH(EngineSim, StopEndsAnFsyncThatWaitsForItsTurn, (sim::Options{.sche
   sleep_for(milliseconds(1));
   Thread stopper("stopper", [&] { rig.engine->stop(); });
   last.join();
-  for (std::size_t i = 0; i < kStuck; ++i) {
-    Batch* batch = nullptr;
-    {
-      MutexLock guard(device.lock);
-      batch = device.held[i];
-    }
-    batch->complete();
-  }
+  device.complete_all();
   for (Thread& thread : threads) thread.join();
   stopper.join();
   rig.cancel(*objects[kStuck]);
+}
+
+// What one context waits for when it ends may be those who call another.
+SIM_TEST_WITH(EngineSim, StopSendsTheCallersOfEveryContextAwayFirst, (sim::Options{.schedules = 50})) {
+  StuckDevice device;
+  FakeTarget other_target;
+  other_target.device = &device;
+  SimRig rig(sim_options());
+  rig.target.device = &device;
+  WritebackContext* const contexts[] = {rig.context, rig.engine->add_context(other_target)};
+  FakeObject objects[2];
+  std::vector<Thread> callers;
+  for (int i = 0; i < 2; ++i) {
+    objects[i].set_context(contexts[i]->id());
+    rig.engine->mark_dirty(objects[i], kDirtyTimestamps, rig.engine->clock().now());
+    callers.emplace_back("syncer", [&, i] {
+      const Result<void> done = rig.engine->sync(*contexts[i]);
+      SIM_CHECK(!done.has_value() && done.error().code == Reason::kShutDown);
+    });
+  }
+  while (device.count() < 2) sleep_for(milliseconds(1));
+  Thread stopper("stopper", [&] { rig.engine->stop(); });
+  for (Thread& caller : callers) caller.join();
+  device.complete_all();
+  stopper.join();
 }
 
 SIM_TEST(EngineSim, StopEndsEverybodyWhoWaits) {
