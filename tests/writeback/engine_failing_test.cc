@@ -127,6 +127,39 @@ TEST_P(EngineFailing, AWriterIsRefusedOnlyForWhatFailingContextsHold) {
   EXPECT_TRUE(rig.engine->remove_context(other).has_value());
 }
 
+TEST_P(EngineFailing, AWriterIsToldItsOwnContextsError) {
+  FakeTarget other_target;
+  WritebackContext& other = *rig.engine->add_context(other_target);
+  other_target.context = &other;
+  VirtualDevice other_device(*rig.driver, milliseconds(2));
+  other_target.device = &other_device;
+  other_target.decide = [this](FakeObject&, WriteSlot& slot) {
+    if (!fails) return WriteOutcome::kWritten;
+    slot.error.code = Reason::kIo;
+    return WriteOutcome::kFailed;
+  };
+  FakeObject object;
+  object.set_context(other.id());
+  const auto ask_other = [&](std::uint64_t bytes) {
+    Result<DirtyGrant> grant = rig.engine->balance_dirty_pages(other, bytes);
+    if (!grant) return grant.error().code;
+    rig.engine->account_dirtied(*grant, bytes);
+    object.dirty_bytes.fetch_add(bytes, std::memory_order_seq_cst);
+    rig.engine->mark_dirty(object, kDirtyData, rig.clock.now(), &*grant);
+    return Reason::kOk;
+  };
+  ASSERT_EQ(ask_other(64 << 10), Reason::kOk);
+  Reason answer = Reason::kOk;
+  while (answer == Reason::kOk) answer = ask();
+  for (int i = 0; i < 2; ++i) {  // whichever failed last
+    EXPECT_EQ(ask_other(1 << 20), Reason::kIo);
+    EXPECT_EQ(ask(1 << 20), Reason::kNoSpace);
+  }
+  fails = false;
+  EXPECT_TRUE(rig.engine->sync(*rig.context).has_value());
+  EXPECT_TRUE(rig.engine->remove_context(other).has_value());
+}
+
 TEST_P(EngineFailing, AnInterruptEndsAWaitBeforeTheErrorIsKnown) {
   rig.driver->post(rig.clock.now() + seconds(1), [](void* self, std::uint64_t) {
     static_cast<EngineFailing*>(self)->rig.engine->interrupt_waiters();
