@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/sim.h"
+#include "fs/block/recorded_device.h"
 #include "fs/block/sim_device.h"
 #include "fs/mock/mock_machine.h"
 
@@ -21,10 +22,10 @@ struct History {
   std::size_t acknowledged = 0;
 };
 
-MockMount mount_options() {
+MockMount mount_options(std::uint32_t log_blocks) {
   MockMount mount;
   mount.layout.objects = kThreads * kOwn;
-  mount.layout.log_blocks = 32;  // gone round often, so that reservations wait for the tail
+  mount.layout.log_blocks = log_blocks;
   return mount;
 }
 
@@ -86,34 +87,62 @@ void check(MockMachine& machine, const std::array<History, kThreads>& histories)
   }
 }
 
-void crash_and_recover(std::uint64_t seed, bool cut_power) {
-  const MockMount mount = mount_options();
-  SimDevice device({.size_bytes = mount.layout.bytes(), .seed = seed});
+// Nothing is written over what a tail on the device still covers. That tail is the newest one in a record
+// that was stable when the write was submitted.
+void expect_covered_log_is_kept(const IoTrace& trace, const LogPlace& place, Lsn tail) {
+  for (const IoTrace::Event& event : trace.events) {
+    if (event.kind == IoTrace::EventKind::kNote) continue;
+    const IoTrace::Op& op = trace.ops[event.index];
+    if (op.op != IoOp::kWrite || op.cause != IoCause::kLog) continue;
+    const std::span<const std::byte> bytes(op.content, op.len_bytes);
+    if (disk::claimed_record_sectors(bytes, place.uuid) == 0) continue;  // what went round the log's end
+    const auto& header = disk::view<disk::LogRecordHeader>(bytes);
+    if (event.kind == IoTrace::EventKind::kSubmitted) {
+      const Lsn end = log_advance(Lsn{header.lsn}, header.record_sectors, place.sectors);
+      EXPECT_LE(log_distance_bytes(tail, end, place.sectors), std::uint64_t{place.sectors} * kLogSectorBytes)
+          << "the record at " << Lsn{header.lsn}.cycle() << ":" << Lsn{header.lsn}.block()
+          << " comes over the tail";
+    } else if (op.ok && op.fua) {
+      tail = std::max(tail, Lsn{header.tail_lsn});
+    }
+  }
+}
+
+void crash_and_recover(std::uint64_t seed, bool cut_power, std::uint32_t log_blocks = 32,
+                       std::uint32_t steps = 10) {
+  const MockMount mount = mount_options(log_blocks);
+  SimDevice disk({.size_bytes = mount.layout.bytes(), .seed = seed});
+  RecordedDevice device(disk);
   ASSERT_TRUE(format_mock(device, mount.layout));
   Rng rng(seed);
   // Recover, change, crash, recover: what one recovery leaves the next one begins with.
   for (std::uint32_t round = 0; round < 3; ++round) {
     std::array<History, kThreads> histories;
+    Lsn tail;
     {
       auto machine = MockMachine::mount(device, mount);
       ASSERT_TRUE(machine) << machine.error().sentence();
+      tail = (*machine)->log().published_tail();
+      device.clear();
       std::vector<Thread> threads;
       for (std::uint64_t thread = 0; thread < kThreads; ++thread) {
         threads.emplace_back("worker", [&, thread] {
-          work(**machine, thread, seed * 8 + round, 10, histories[thread]);
+          work(**machine, thread, seed * 8 + round, steps, histories[thread]);
         });
       }
       if (cut_power) {
         sleep_for(microseconds(static_cast<std::int64_t>(rng.below(3000))));
-        device.power_cut(rng.next());
+        disk.power_cut(rng.next());
       }
       for (Thread& thread : threads) thread.join();
       if (!cut_power) {
+        EXPECT_TRUE(steps < 40 || (*machine)->log().stats().waits_for_space != 0);
         ASSERT_TRUE((*machine)->unmount());
         for (History& history : histories) history.acknowledged = history.after.size() - 1;
       }
     }
-    device.power_on();
+    expect_covered_log_is_kept(device.trace(), mount.layout.log(), tail);
+    disk.power_on();
     auto machine = MockMachine::mount(device, mount);
     ASSERT_TRUE(machine) << machine.error().sentence();
     EXPECT_TRUE(cut_power || (*machine)->recovery().was_clean);
@@ -127,6 +156,10 @@ SIM_TEST_WITH(MockSim, SurvivesLaterPowerCuts, (sim::Options{.schedules = 200}))
   crash_and_recover(4, true);
 }
 SIM_TEST_WITH(MockSim, UnmountsCleanly, (sim::Options{.schedules = 20})) { crash_and_recover(3, false); }
+// Gone round several times in a log in which reservations wait for the tail.
+SIM_TEST_WITH(MockSim, KeepsWhatATailCoversInAFullLog, (sim::Options{.schedules = 40})) {
+  crash_and_recover(5, false, 32, 40);
+}
 
 }  // namespace
 }  // namespace tidewheel
