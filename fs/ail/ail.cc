@@ -79,7 +79,8 @@ bool Ail::publish_tail_locked() {
   const Lsn before = Lsn{tail_word_.load(std::memory_order_relaxed)};
   // An item whose committed() kept an older place must still be in, or that place is free already.
   TW_ASSERT(tail >= before, "the log's tail moves back: something entered the AIL before it");
-  if (tail == before) return false;
+  // Emptied: the log can free the newest checkpoint now, although the tail is its start as before.
+  if (tail == before) return items_.empty();
   tail_word_.store(tail.value, std::memory_order_release);
   return true;
 }

@@ -57,7 +57,8 @@ class AilWriter {
 
 class TailListener {
  public:
-  // The tail has moved: there may be room in the log. A hint, to be followed by tail_lsn(). No lock is held.
+  // The tail has moved, or nothing is in any more: there may be room in the log. A hint, to be followed by
+  // tail_lsn(). No lock is held.
   virtual void tail_moved() = 0;
 
  protected:
@@ -174,7 +175,7 @@ class Ail {
 
   void place_locked(LogItem& item, Lsn lsn) TW_REQUIRES(lock_);
   void unlink_locked(LogItem& item) TW_REQUIRES(lock_);
-  bool publish_tail_locked() TW_REQUIRES(lock_);  // true: it moved
+  bool publish_tail_locked() TW_REQUIRES(lock_);  // true: the listener is to hear
   LogItem* after_locked(LogItem& item) TW_REQUIRES(lock_);
   void note_hold_locked(std::uint64_t items) TW_REQUIRES(lock_);
   void emptied_locked() TW_REQUIRES(lock_);

@@ -34,7 +34,7 @@ void Log::record_retired(Iclog& record, bool stable) {
 void Log::record_failed(Error error) { shut_down(error); }
 
 // The record that is stable now says that recovery starts at `tail`: what lies before it may be overwritten.
-// A tail record has used own space, which is taken back from what it freed: it is only written where it frees
+// A tail record has used own space, which is taken back from what it freed, where it frees
 // more.
 void Log::publish_tail(Lsn tail, std::int64_t own_bytes) {
   std::int64_t freed = 0;
@@ -48,7 +48,13 @@ void Log::publish_tail(Lsn tail, std::int64_t own_bytes) {
       worker_.notify_one();
     }
   }
-  give_back(freed - own_bytes);
+  if (freed < own_bytes) {
+    // The first of two: the second frees what lies before this one.
+    reserve_head_.take_unchecked(static_cast<std::uint64_t>(own_bytes - freed));
+    write_head_.take_unchecked(static_cast<std::uint64_t>(own_bytes - freed));
+  } else {
+    give_back(freed - own_bytes);
+  }
 }
 
 void Log::end_checkpoint(Checkpoint& checkpoint, bool stable) {

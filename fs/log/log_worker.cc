@@ -161,16 +161,20 @@ Lsn Log::tail_for(std::uint64_t need_bytes) const {
   const std::int64_t may_use =
       static_cast<std::int64_t>(size_bytes()) - kOwnBytes - granted - static_cast<std::int64_t>(need_bytes);
   if (in_use <= may_use) return kNoLsn;
-  const std::int64_t too_many = in_use - std::max<std::int64_t>(may_use, 0);
+  // The record that publishes the tail takes some of what it frees.
+  const std::int64_t too_many = in_use - std::max<std::int64_t>(may_use, 0) + kTailRecordBytes;
   const std::uint64_t sectors = static_cast<std::uint64_t>(too_many) / kLogSectorBytes;
   return log_advance(published_tail_, sectors + 1, place_.sectors);
 }
 
-// Whether a record without operations would free more than it takes. Nothing else is on its way that could
-// publish the tail first.
+// Whether a record without operations would free more than it takes, alone or with the one after it. Nothing
+// else is on its way that could publish the tail first.
 bool Log::tail_record_pays_locked(Lsn tail) const {
-  return closed_sequence_ == stable_sequence_ && !tail_record_in_flight_ &&
-         log_distance_bytes(published_tail_, tail, place_.sectors) > kTailRecordBytes;
+  if (closed_sequence_ != stable_sequence_ || tail_record_in_flight_) return false;
+  if (log_distance_bytes(published_tail_, tail, place_.sectors) > kTailRecordBytes) return true;
+  // All is home, and the tail is the start of the newest checkpoint. A record becomes the tail itself when it
+  // is stable, and the next one says so: two free the newest checkpoint, where nobody could commit another.
+  return ail_->empty() && log_distance_bytes(published_tail_, head_, place_.sectors) > 2 * kTailRecordBytes;
 }
 
 void Log::space_wanted() {

@@ -158,7 +158,7 @@ SIM_TEST_WITH(MockSim, SurvivesLaterPowerCuts, (sim::Options{.schedules = 200}))
 SIM_TEST_WITH(MockSim, UnmountsCleanly, (sim::Options{.schedules = 20})) { crash_and_recover(3, false); }
 // Gone round several times in a log in which reservations wait for the tail.
 SIM_TEST_WITH(MockSim, KeepsWhatATailCoversInAFullLog, (sim::Options{.schedules = 40})) {
-  crash_and_recover(5, false, 32, 40);
+  crash_and_recover(5, false, 20, 40);
 }
 
 }  // namespace
