@@ -1,6 +1,7 @@
 #include "bench/crash_workloads.h"
 
 #include "fs/crash/toy_log.h"
+#include "fs/mock/mock_workload.h"
 
 namespace tidewheel::bench {
 
@@ -10,6 +11,10 @@ constexpr CrashWorkloadEntry kWorkloads[] = {
     {"toy", "a log of a few records over eight blocks, in a ring of six slots",
      [](std::uint64_t seed) -> std::unique_ptr<CrashWorkload> {
        return std::make_unique<ToyLog>(seed, ToyFault::kNone);
+     }},
+    {"mock", "log, AIL, buffers and recovery of tidefs under twelve objects, in a log of 256 KiB",
+     [](std::uint64_t seed) -> std::unique_ptr<CrashWorkload> {
+       return std::make_unique<MockWorkload>(seed);
      }},
 };
 
