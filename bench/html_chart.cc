@@ -9,8 +9,6 @@ namespace tidewheel::bench {
 
 namespace {
 
-constexpr double kWidth = 360;
-
 std::string px(double value) { return fixed(value, 1); }
 
 std::string open_svg(const ChartText& text, double height, const std::string& more = "") {
