@@ -34,8 +34,7 @@ void Log::record_retired(Iclog& record, bool stable) {
 void Log::record_failed(Error error) { shut_down(error); }
 
 // The record that is stable now says that recovery starts at `tail`: what lies before it may be overwritten.
-// A tail record has used own space, which is taken back from what it freed, where it frees
-// more.
+// A tail record has used own space, which is taken back from what it freed, where it frees more.
 void Log::publish_tail(Lsn tail, std::int64_t own_bytes) {
   std::int64_t freed = 0;
   {
