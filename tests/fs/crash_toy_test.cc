@@ -69,16 +69,16 @@ TEST(ToyLog, IsBrokenWithoutReplay) {
 class PlantedFault : public testing::TestWithParam<ToyFault> {};
 
 // How many states each took when this was written is in docs/crash-model.md.
-constexpr std::uint64_t kEnoughStates = 20'000;
+std::uint64_t enough_states() { return is_quick() ? 5'000 : 20'000; }
 
 TEST_P(PlantedFault, IsFoundNamedAndReplayed) {
   ExploreOptions options = options_of(GetParam());
-  options.states = kEnoughStates;
+  options.states = enough_states();
   options.max_failures = 3;
   const Exploration found = explore(options);
   ASSERT_FALSE(found.failures.empty()) << found.states << " states are clean";
   for (const CrashFailure& failure : found.failures) {
-    EXPECT_LE(failure.states_before, kEnoughStates);
+    EXPECT_LE(failure.states_before, enough_states());
     const Replay again = replay_string(options, failure.replay);
     EXPECT_EQ(again.refused, "");
     ASSERT_FALSE(again.failures.empty()) << failure.replay << " is clean when replayed";
@@ -93,7 +93,7 @@ TEST_P(PlantedFault, IsFoundNamedAndReplayed) {
 
 TEST_P(PlantedFault, IsGoneInTheSameRunWithoutIt) {
   ExploreOptions options = options_of(GetParam());
-  options.states = kEnoughStates;
+  options.states = enough_states();
   options.max_failures = 1;
   const Exploration found = explore(options);
   ASSERT_EQ(found.failures.size(), 1U);
@@ -101,7 +101,7 @@ TEST_P(PlantedFault, IsGoneInTheSameRunWithoutIt) {
   ExploreOptions fixed = options_of(ToyFault::kNone);
   fixed.seed = name.seed;
   fixed.runs = 1;
-  fixed.states = kEnoughStates;
+  fixed.states = enough_states();
   EXPECT_EQ(all_of(explore(fixed)), "");
   // A fault of recovery leaves the run as it is: the very state is clean without it.
   const Replay again = replay(fixed, name);

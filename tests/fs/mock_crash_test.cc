@@ -1,11 +1,10 @@
 // The mock machine across every crash.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "fs/crash/explorer.h"
 #include "fs/crash/recording.h"
 #include "fs/mock/mock_workload.h"
+#include "tests/length.h"
 
 namespace tidewheel {
 namespace {
@@ -22,8 +21,7 @@ ExploreOptions options(std::uint64_t seed, std::uint64_t states) {
 }
 
 void expect_survives(std::uint64_t seed) {
-  const bool full = std::getenv("TIDEWHEEL_FULL") != nullptr;
-  const std::uint64_t states = full ? 250'000 : 25'000;
+  const std::uint64_t states = loop_length(25'000);
   const Exploration found = explore(options(seed, states));
   EXPECT_EQ(found.broken, "");
   EXPECT_GE(found.states, states);
