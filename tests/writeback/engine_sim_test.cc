@@ -497,8 +497,9 @@ SIM_TEST(EngineSim, CancelledObjectsCanBeFreedWhileWritebackGoesOn) {
 // completes nothing, so who waits for a write waits for ever.
 SIM_TEST_WITH(EngineSim, CancelOfAClaimedObjectWaitsForNoWrite, (sim::Options{.schedules = 200})) {
   struct DeadDevice final : FakeDevice {
-    void start(Batch& batch) override { held = &batch; }
-    Batch* held = nullptr;
+    void start(Batch& batch) override { held.store(&batch, std::memory_order_release); }
+    Batch* get() const { return held.load(std::memory_order_acquire); }
+    Atomic<Batch*> held{nullptr};
   } device;
   for (const bool alone : {true, false}) {
     for (const bool by_fsync : {false, true}) {
@@ -506,7 +507,7 @@ SIM_TEST_WITH(EngineSim, CancelOfAClaimedObjectWaitsForNoWrite, (sim::Options{.s
       if (!by_fsync) o.background_bytes = 0;
       SimRig rig(o);
       rig.target.device = &device;
-      device.held = nullptr;
+      device.held.store(nullptr, std::memory_order_release);
       std::array<FakeObject, 2> objects;
       for (auto& object : objects) object.set_context(rig.context->id());
       FakeObject& deleted = objects[1];
@@ -529,10 +530,10 @@ SIM_TEST_WITH(EngineSim, CancelOfAClaimedObjectWaitsForNoWrite, (sim::Options{.s
       if (!alone && !by_fsync) {
         while (objects[0].state().phase() != DirtyPhase::kWriting) sleep_for(microseconds(1));
       }
-      while (device.held == nullptr && objects[0].state().phase() == DirtyPhase::kWriting) {
+      while (device.get() == nullptr && objects[0].state().phase() == DirtyPhase::kWriting) {
         sleep_for(microseconds(1));
       }
-      if (device.held != nullptr) device.held->complete();
+      if (Batch* const held = device.get()) held->complete();
       SIM_CHECK(rig.engine->sync(*rig.context).has_value());
       SIM_CHECK(rig.context->counts().all_zero());
       SIM_CHECK(rig.engine->dirty_and_writeback_bytes() == 0);
