@@ -225,6 +225,8 @@ class Scheduler final : public WritebackTarget {
 #ifndef TIDEWHEEL_EXAMPLE_WITHOUT_MAIN
 namespace {
 
+tidewheel::LockClass demo_class{"demo.store", tidewheel::LockRank::kNone};  // outlives its locks
+
 // A store in memory that takes 20 ms per object and fails the first upload of "b/2".
 class DemoStore final : public upload::Store {
  public:
@@ -245,8 +247,7 @@ class DemoStore final : public upload::Store {
   }
 
  private:
-  tidewheel::LockClass class_{"demo.store", tidewheel::LockRank::kNone};
-  tidewheel::Mutex lock_{class_};
+  tidewheel::Mutex lock_{demo_class};
   bool failed_ = false;
   std::uint64_t bytes_ = 0;
 };

@@ -19,6 +19,7 @@ namespace tidewheel {
 
 struct FakeObject : DirtyObject {
   explicit FakeObject(std::uint64_t sort_key = 0) : key(sort_key) {}
+  virtual ~FakeObject() = default;  // tests derive from it, and keep all kinds in one list
   std::uint64_t key;
   Atomic<std::uint64_t> dirty_bytes{0};  // the data's tag: exchanged by the target, seq_cst
   std::uint64_t writing_bytes = 0;
