@@ -178,6 +178,7 @@ class WritebackEngine {
   // and nothing is written. Waits for grants in use. An error of a sync undoes it. Not held: dirt that asks
   // for no grant. kBusy: it is frozen already. While it is, charged_bytes() is the limit.
   Result<void> freeze();
+  // Does nothing while freeze() has not returned, or twice.
   void thaw();
 
   // ---- what is going on ----
@@ -357,6 +358,7 @@ class WritebackEngine {
   Atomic<bool> interrupted_{false};
   // seq_cst: cleared, and then the waiters are served; who queues counts himself first and looks here then.
   Atomic<bool> freezing_{false};
+  Atomic<bool> frozen_{false};  // seq_cst: the whole limit is taken, and who clears it gives it back
 
   // ---- contexts ----
   // Null: `why`, and perhaps a context that could not be run, for its flushers.

@@ -25,7 +25,10 @@ Result<void> WritebackEngine::freeze() {
   };
   for (;;) {
     if (stopping()) return give_up(TW_FAIL(kShutDown).error());
-    if (allowance_.take_thoroughly(limits_.dirty_limit_bytes)) return {};
+    if (allowance_.take_thoroughly(limits_.dirty_limit_bytes)) {
+      frozen_.store(true, std::memory_order_seq_cst);
+      return {};
+    }
     std::vector<WritebackContext*> contexts;
     {
       ReaderLock guard(contexts_lock_);
@@ -49,7 +52,9 @@ Result<void> WritebackEngine::freeze() {
 }
 
 void WritebackEngine::thaw() {
-  if (!freezing_.load(std::memory_order_seq_cst)) return;
+  // Only what freeze() has taken may be given back, and once: beside a freeze() that is still at it, or a
+  // second thaw(), the limit would grow.
+  if (!frozen_.exchange(false, std::memory_order_seq_cst)) return;
   freezing_.store(false, std::memory_order_seq_cst);
   allowance_.give_back(limits_.dirty_limit_bytes);
   serve_waiters();

@@ -46,6 +46,28 @@ TEST(EngineFreeze, EverythingIsWrittenWhateverStateItIsIn) {
   rig.make_dirty(0);
 }
 
+// What was not taken is not given back: the limit stays what it is.
+TEST(EngineFreeze, ThawGivesBackOnlyWhatWasTakenAndOnce) {
+  OwnerRig rig(small_options(), 1);
+  rig.engine->thaw();
+  EXPECT_EQ(rig.engine->charged_bytes(), 0U);
+  ASSERT_TRUE(rig.engine->freeze().has_value());
+  rig.engine->thaw();
+  rig.engine->thaw();
+  EXPECT_EQ(rig.engine->charged_bytes(), 0U);
+
+  // While a freeze waits for its object to be written, thaw() finds nothing to end.
+  rig.target.decide = [&](FakeObject&, WriteSlot&) {
+    rig.engine->thaw();
+    return WriteOutcome::kWritten;
+  };
+  rig.make_dirty(0);
+  ASSERT_TRUE(rig.engine->freeze().has_value());
+  EXPECT_EQ(rig.engine->charged_bytes(), rig.engine->options().dirty_bytes);
+  rig.engine->thaw();
+  EXPECT_EQ(rig.engine->charged_bytes(), 0U);
+}
+
 TEST(EngineFreeze, WhatCannotBeWrittenUndoesIt) {
   OwnerRig rig(small_options(), 1);
   rig.target.decide = [](FakeObject&, WriteSlot& slot) {
