@@ -1,5 +1,6 @@
 // Owners: thresholds of their own, re-filing, retirement, sync of one and of all.
 #include "owner_rig.h"
+#include "sim_options.h"
 #include "writeback/driver_thread.h"
 
 namespace tidewheel {
@@ -409,18 +410,11 @@ struct SimOwners {
 };
 
 EngineOptions sim_options() {
-  EngineOptions o;
+  EngineOptions o = unperiodic_options();
   o.dirty_bytes = 64 << 10;
   o.background_bytes = 2 << 10;
-  o.object_overhead_bytes = 256;
   o.counter_chunk_bytes = 0;
   o.batch_objects = 2;
-  o.batch_bytes = 8 << 10;
-  o.batches_in_flight = 2;
-  o.interval = {0};
-  o.expire = seconds(1'000'000'000);
-  o.writer_recheck = Duration::max();
-  o.shards = 2;
   return o;
 }
 

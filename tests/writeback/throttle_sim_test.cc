@@ -3,6 +3,7 @@
 #include "base/sim.h"
 #include "base/thread.h"
 #include "engine_rig.h"
+#include "sim_options.h"
 #include "writeback/driver_thread.h"
 
 namespace tidewheel {
@@ -10,21 +11,10 @@ namespace {
 
 LockClass sim_test_class("throttle-sim-test", LockRank::kDevice);
 
-// Nothing is periodic: what is not woken sleeps for ever.
 EngineOptions throttled_options(const char* throttle) {
-  EngineOptions o;
+  EngineOptions o = unperiodic_options();
   o.throttle = throttle;
   o.dirty_bytes = 64 << 10;
-  o.background_bytes = 8 << 10;
-  o.object_overhead_bytes = 256;
-  o.counter_chunk_bytes = 512;
-  o.batch_objects = 4;
-  o.batch_bytes = 8 << 10;
-  o.batches_in_flight = 2;
-  o.interval = {0};
-  o.expire = seconds(1'000'000'000);
-  o.writer_recheck = Duration::max();
-  o.shards = 2;
   return o;
 }
 
