@@ -26,6 +26,9 @@
 namespace tidewheel {
 
 inline constexpr std::uint32_t kMaxWheelShards = 128;
+// Times that a claim gives the CPU away, to a preempted holder perhaps, before it waits for a held shard: who
+// waits makes the holder, mostly a writer, pay for the wake-up.
+inline constexpr std::uint32_t kLooksBeforeWaiting = 3;
 // A power of two, at least 16 and at least 4 per CPU.
 std::uint32_t default_wheel_shards();
 
@@ -100,7 +103,8 @@ class ShardedWheel {
   template <class StillListed>
   bool remove_if(WheelNode& node, std::uint32_t shard, StillListed still_listed);
   // Claims from the ready queues, shard by shard from `cursor` on (kept by the caller between calls). Shards
-  // that somebody holds come last: only when nothing else is left are they waited for. 0: nothing is left.
+  // that somebody holds come last: only when nothing else is left, and after kLooksBeforeWaiting looks, are
+  // they waited for. 0: nothing is left.
   template <class Mark>
   std::size_t claim(std::span<WheelNode*> out, std::uint32_t& cursor, Instant dirtied_before, Mark mark) {
     return claim_where(
@@ -202,9 +206,10 @@ std::size_t ShardedWheel::claim_where(std::span<WheelNode*> out, std::uint32_t& 
                                       Instant dirtied_before, AlsoIf also_if, Prepare prepare,
                                       Mark mark) TW_NO_THREAD_SAFETY_ANALYSIS {
   const std::uint32_t count = shards();
-  bool any_held = false;
-  for (const bool waits : {false, true}) {
-    if (waits && !any_held) break;
+  for (std::uint32_t look = 0; look <= kLooksBeforeWaiting; ++look) {
+    const bool waits = look == kLooksBeforeWaiting;
+    if (look != 0) yield_thread();
+    bool any_held = false;
     for (std::uint32_t i = 0; i < count; ++i, ++cursor) {
       WheelShard& visited = shard(cursor & (count - 1));
       const Instant oldest_here = visited.hint.oldest();
@@ -223,6 +228,7 @@ std::size_t ShardedWheel::claim_where(std::span<WheelNode*> out, std::uint32_t& 
       visited.lock.unlock();
       if (claimed != 0) return claimed;
     }
+    if (!any_held) break;
   }
   return 0;
 }

@@ -263,6 +263,29 @@ SIM_TEST_WITH(ShardedWheelSim, AClaimWaitsForAHeldShardLast, (sim::Options{.sche
   holder.join();
 }
 
+constinit LockClass yielded_to{"yielded_to", LockRank::kListShard};
+
+// A holder that is about to unlock is let run: nobody sleeps, and the holder wakes nobody.
+SIM_TEST_WITH(ShardedWheelSim, AClaimLooksAgainBeforeItWaits, (sim::Options{.schedules = 400})) {
+  ShardedWheelOptions options = options_of(1);
+  options.lock_class = &yielded_to;
+  ShardedWheel wheel(options);
+  Item item;
+  wheel.insert(item.node, Instant{1000}, [](std::uint32_t) {});
+  const std::uint64_t contended = yielded_to.stats().contended;
+  Atomic<bool> held{false};
+  Thread holder("holder", [&] {
+    MutexLock lock(wheel.shard(0).lock);
+    held.store(true, std::memory_order_seq_cst);
+  });
+  while (!held.load(std::memory_order_seq_cst)) yield_thread();
+  std::uint32_t cursor = 0;
+  WheelNode* out[kMaxClaim];
+  SIM_CHECK(wheel.claim_expired(out, cursor, Instant::max(), Instant{100'000}, [](WheelNode&) {}) == 1);
+  SIM_CHECK(yielded_to.stats().contended == contended);
+  holder.join();
+}
+
 // Writers don't meet in a shard while there are enough, whatever CPU they are moved to.
 SIM_TEST_WITH(ShardedWheelSim, AThreadHasItsOwnShard, (sim::Options{.schedules = 100, .cpus = 2})) {
   ShardedWheel wheel(options_of(8));
