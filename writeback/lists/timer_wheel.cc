@@ -152,7 +152,7 @@ void TimerWheelList::unlink_locked(ListShard& shard, DirtyObject& object) {
 
 // Periodic, background, reclaim: ready buckets first, then slot by slot, always from the shard whose oldest
 // is the oldest. Where a shard is held (by a writer, who may have been preempted), the next oldest comes
-// first; it is waited for when nothing else is left.
+// first; when nothing else is left it is looked at again, and then waited for (kLooksBeforeWaiting).
 class TimerWheelList::Taking final : public SelectionBase {
  public:
   Taking(TimerWheelList& list, const SelectionRequest& request)
@@ -171,9 +171,15 @@ class TimerWheelList::Taking final : public SelectionBase {
     Shards exhausted;
     Shards held;
     std::size_t claimed = 0;
+    std::uint32_t looks = 0;
     while (claimed < out.size()) {
       std::uint32_t index = oldest_shard(exhausted | held);
       const bool waits = index == kNone && claimed == 0 && held.any();
+      if (waits && ++looks < kLooksBeforeWaiting) {
+        yield_thread();
+        held.reset();
+        continue;
+      }
       if (waits) index = oldest_shard(exhausted);
       if (index == kNone) break;
       WheelListShard& home = list_.wheel_shard(index);
