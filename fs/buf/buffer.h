@@ -147,7 +147,8 @@ class Buffer {
   // ---- under the buffer's lock ----
   bool done_ = false;
   bool stale_ = false;
-  bool delwri_ = false;   // to be written by the queue that delwri_hook_ is on
+  bool delwri_ = false;   // to be written by the queue that it is on
+  bool queued_ = false;   // linked by delwri_hook_, whose links its neighbours' owner changes as well
   bool io_sync_ = false;  // somebody waits for the request
   bool io_over_ = false;  // under the wait lock
   Direction direction_ = Direction::kRead;

@@ -14,7 +14,8 @@ bool DelwriQueue::add(Buffer& buffer) {
   if (buffer.delwri_) return false;
   buffer.delwri_ = true;
   // Still linked: written or stale since, and its queue has not come to it yet. It will be written there.
-  if (buffer.delwri_hook_.is_linked()) return false;
+  if (buffer.queued_) return false;
+  buffer.queued_ = true;
   buffer.hold();
   list_.push_back(buffer);
   return true;
@@ -51,6 +52,7 @@ DelwriQueue::Submitted DelwriQueue::submit() {
       continue;
     }
     at = list_.erase(at);
+    buffer.queued_ = false;
     if (!buffer.delwri_) {
       ++submitted.dropped;
       buffer.unlock();
@@ -74,6 +76,7 @@ Result<void> DelwriQueue::submit_and_wait() {
     // With the lock, so that no pin comes after.
     buffer.wait_unpinned();
     list_.pop_front();
+    buffer.queued_ = false;
     if (!buffer.delwri_) {
       buffer.unlock();
       buffer.release();
@@ -98,6 +101,7 @@ void DelwriQueue::cancel() {
     buffer.lock();
     buffer.delwri_ = false;
     list_.pop_front();
+    buffer.queued_ = false;
     buffer.unlock();
     buffer.release();
   }

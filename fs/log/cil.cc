@@ -177,10 +177,19 @@ std::unique_ptr<Checkpoint> Cil::close() {
   return closed;
 }
 
-std::uint64_t Cil::last_used_sequence() const {
-  ReaderLock context(context_lock_);
+std::uint64_t Cil::used_sequence() const {
   const std::uint64_t open = open_sequence_.load(std::memory_order_relaxed);
   return used_.load(std::memory_order_relaxed) ? open : open - 1;
+}
+
+std::uint64_t Cil::last_used_sequence() const {
+  ReaderLock context(context_lock_);
+  return used_sequence();
+}
+
+std::uint64_t Cil::settled_sequence() const {
+  WriterLock context(context_lock_);
+  return used_sequence();
 }
 
 CilStats Cil::stats() const {

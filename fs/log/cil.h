@@ -69,6 +69,8 @@ class Cil {
   std::uint64_t open_sequence() const { return open_sequence_.load(std::memory_order_acquire); }
   // Everything committed before the call is in a checkpoint with this number or a lower one.
   std::uint64_t last_used_sequence() const;
+  // The same with no commit under way: what comes after it has seen all that the caller has.
+  std::uint64_t settled_sequence() const;
 
   CilStats stats() const;
 
@@ -90,6 +92,7 @@ class Cil {
     CilStats stats TW_GUARDED_BY(lock);
   };
 
+  std::uint64_t used_sequence() const TW_REQUIRES_SHARED(context_lock_);
   static void prepare(std::span<LogItem* const> items);
   // Bytes by which the commit makes the checkpoint grow. New places are appended to `fresh`.
   std::int64_t enter_items(std::span<LogItem* const> items, std::uint64_t sequence, Entries& fresh,

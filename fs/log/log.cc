@@ -61,6 +61,7 @@ void Log::start(Ail& ail) {
 
 Result<LogTicket> Log::reserve(std::uint32_t payload_bytes, std::uint32_t units, bool rolls) {
   const std::uint64_t unit = costs_.most_bytes(payload_bytes);
+  if (unit > UINT32_MAX) return TW_FAIL(kNoSpace);  // what a ticket can say
   const std::uint64_t all = unit * std::max(units, 1U);
   // A checkpoint of this size beside the one before it, which is on its way home, must fit.
   if (all > size_bytes() / 2) return TW_FAIL(kNoSpace);
@@ -118,6 +119,8 @@ void Log::end(LogTicket& ticket) {
   if (ticket.must_regrant) reserve_head_.give_back(ticket.unit_bytes);
   give_back(ticket.available_bytes + std::int64_t{ticket.units_left} * ticket.unit_bytes);
   ticket = {};
+  // What it has logged lies in the open checkpoint now: who still waits may need that to be written.
+  if (reserve_head_.has_waiters() || write_head_.has_waiters()) space_wanted();
 }
 
 // ---- durability ----
@@ -184,6 +187,9 @@ void Log::shut_down(Error error) {
     worker_.notify_one();
   }
   listener_.log_shut_down(error);
+  MutexLock hold(lock_);
+  told_ = true;
+  changed_.notify_all();
 }
 
 void Log::stop() {

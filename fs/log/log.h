@@ -66,7 +66,8 @@ struct LogPosition {
   std::uint64_t next_sequence = 1;
 };
 
-// Told once when the log has died, on the thread that noticed; takes no lock of the log's callers.
+// Told once when the log has died, on the thread that noticed; takes no lock of the log's callers. Items are
+// aborted only when it has returned: from then on nothing may go home.
 class LogShutdownListener {
  public:
   virtual void log_shut_down(Error error) = 0;
@@ -193,6 +194,7 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   bool unmount_wanted_ TW_GUARDED_BY(lock_) = false;
   bool unmount_stable_ TW_GUARDED_BY(lock_) = false;
   bool stopping_ TW_GUARDED_BY(lock_) = false;
+  bool told_ TW_GUARDED_BY(lock_) = false;  // the listener knows that the log is dead
   std::uint64_t checkpoints_ TW_GUARDED_BY(lock_) = 0;
   std::uint64_t aborted_ TW_GUARDED_BY(lock_) = 0;
   std::uint64_t tail_records_ TW_GUARDED_BY(lock_) = 0;

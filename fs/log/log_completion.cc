@@ -57,6 +57,12 @@ void Log::publish_tail(Lsn tail, std::int64_t own_bytes) {
 }
 
 void Log::end_checkpoint(Checkpoint& checkpoint, bool stable) {
+  if (!stable) {
+    // An item that is unpinned can go home. What will never be in the log must not: the listener is who stops
+    // that, and whoever has found the log's end may be on the way to it.
+    MutexLock hold(lock_);
+    while (!told_) changed_.wait(lock_);
+  }
   if (stable) {
     // Before its items: they may be home, and out again, before all of them are in.
     ail_->checkpoint_stable(checkpoint.start);

@@ -90,15 +90,21 @@ bool Log::task_locked(Task& task) {
 }
 
 Log::Task Log::next_task() {
+  bool ends = false;  // dead or stopping, before the CIL was looked into
   for (;;) {
     // Outside lock_: the CIL's context stands above it.
-    const std::uint64_t last_used = cil_.last_used_sequence();
+    const std::uint64_t last_used = ends ? cil_.settled_sequence() : cil_.last_used_sequence();
     bool look = false;
     bool ticked = false;
     {
       MutexLock hold(lock_);
-      // Nobody waits for what a dead log holds, and a log that stops leaves nothing behind.
-      if (is_shut_down() || stopping_) want_locked(last_used);
+      // Nobody waits for what a dead log holds, and a log that stops leaves nothing behind. What was committed
+      // between the look and the end has woken nobody: only a look after the end sees all.
+      if (!ends && (is_shut_down() || stopping_)) {
+        ends = true;
+        continue;
+      }
+      if (ends) want_locked(last_used);
       Task task{};
       if (task_locked(task)) return task;
       if (stopping_) return Task::kStop;

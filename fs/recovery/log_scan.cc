@@ -73,9 +73,12 @@ Result<Chain> walk_chain(LogReader& reader, Lsn from) {
     const auto& header = disk::view<disk::LogRecordHeader>(*record);
     const std::uint32_t previous = header.previous_sector;
     if (!chain.last.none() && previous != UINT32_MAX && previous != chain.last.block()) return chain;
-    if (header.tail_lsn < chain.last_tail.value) return chain;
+    // Of records that flush alone, each of which carries a tail sampled later. The others carry the newest
+    // that was stable, which those in flight before them may have passed.
+    const Lsn tail{header.tail_lsn};
+    if (tail < chain.last_tail && is_flushed_record(*record)) return chain;
     chain.last = chain.head;
-    chain.last_tail = Lsn{header.tail_lsn};
+    chain.last_tail = std::max(chain.last_tail, tail);
     chain.unmount_sequence = unmount_sequence_of(*record);
     chain.head = log_advance(chain.head, header.record_sectors, reader.place().sectors);
     ++chain.records;

@@ -38,6 +38,12 @@ void BufferItem::mark_dirty(std::uint32_t first_byte, std::uint32_t last_byte) {
   TW_ASSERT(first_byte <= last_byte, "a range of a buffer is backwards");
   TW_ASSERT(last_byte < buffer_.length_bytes(), "a range goes beyond its buffer");
   TW_ASSERT(!stale(), "a freed buffer is logged");
+  if (ordered_) {
+    // Nothing of it is in the log, and the tail may pass what it could be made from: all of it goes there.
+    ordered_ = false;
+    first_byte = 0;
+    last_byte = buffer_.length_bytes() - 1;
+  }
   for (std::uint32_t chunk = first_byte >> disk::kDirtyChunkLog; chunk <= last_byte >> disk::kDirtyChunkLog;
        ++chunk) {
     dirty_[chunk / 32] |= 1U << chunk % 32;

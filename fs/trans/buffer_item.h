@@ -33,7 +33,11 @@ class BufferItem final : public LogItem, public BufferClient {
   void mark_new() { flags_on_disk_ |= disk::kBufferNew; }
   void mark_inodes() { flags_on_disk_ |= disk::kBufferInode; }
   void mark_stale();
-  void mark_ordered() { ordered_ = true; }
+  void mark_ordered() { ordered_ = true; }  // until it is logged or written
+  // Whoever wanted to make the buffer new has not: it is to be read, unless the log has an image of it.
+  void forget_content() {
+    if (!logged_) buffer_.mark_stale();
+  }
   // The lock outlives the next commit.
   void set_kept(bool kept) { kept_ = kept; }
   bool stale() const { return (flags_on_disk_ & disk::kBufferCancel) != 0; }

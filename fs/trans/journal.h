@@ -50,7 +50,12 @@ class Journal final : private AilWriter, private LogShutdownListener {
   Result<void> quiesce();
   // quiesce(), and the record that says so. No transaction is open or comes.
   Result<void> unmount();
-  void shut_down(Error error) { log_.shut_down(error); }
+  // When it returns nothing of metadata reaches the device any more, also where another has found the log's
+  // end and is still telling.
+  void shut_down(Error error) {
+    log_.shut_down(error);
+    target_.shut_down();
+  }
   // Ends all threads. Without unmount() before it this is as a crash, but that nothing leaks. Harmless twice.
   void close() TW_EXCLUDES(lock_);
 

@@ -69,8 +69,7 @@ Result<Buffer*> Transaction::make(DeviceAddress address, std::uint32_t length_bl
     made = join_buffer(std::move(*buffer));
   }
   made->set_type(type, owner);
-  made->set_done();
-  static_cast<BufferItem*>(joined(*made).item)->mark_new();
+  joined(*made).made = true;
   return made;
 }
 
@@ -78,10 +77,18 @@ void Transaction::join(LogItem& item) { items_.push_back({.item = &item}); }
 
 // ---- changing ----
 
-void Transaction::log(Buffer& buffer, std::uint32_t first_byte, std::uint32_t last_byte) {
+Transaction::Joined& Transaction::changed(Buffer& buffer) {
   Joined& one = joined(buffer);
-  static_cast<BufferItem*>(one.item)->mark_dirty(first_byte, last_byte);
+  if (one.made) {
+    buffer.set_done();
+    static_cast<BufferItem*>(one.item)->mark_new();
+  }
   one.dirty = dirty_ = true;
+  return one;
+}
+
+void Transaction::log(Buffer& buffer, std::uint32_t first_byte, std::uint32_t last_byte) {
+  static_cast<BufferItem*>(changed(buffer).item)->mark_dirty(first_byte, last_byte);
 }
 
 void Transaction::log(LogItem& item) {
@@ -98,9 +105,7 @@ void Transaction::invalidate(Buffer& buffer) {
 }
 
 void Transaction::order(Buffer& buffer) {
-  Joined& one = joined(buffer);
-  static_cast<BufferItem*>(one.item)->mark_ordered();
-  one.dirty = dirty_ = true;
+  static_cast<BufferItem*>(changed(buffer).item)->mark_ordered();
 }
 
 void Transaction::keep(Buffer& buffer) {
@@ -124,6 +129,12 @@ void Transaction::log_done(disk::LogItemType type, IntentItem& intent) {
 
 // ---- ending ----
 
+void Transaction::release(const Joined& one) {
+  // To have been made, and not a byte of it logged: nobody knows what its memory holds.
+  if (one.made && !one.dirty) static_cast<BufferItem*>(one.item)->forget_content();
+  one.item->release();
+}
+
 Result<std::uint64_t> Transaction::commit_items(bool keep) {
   if (!keep) {
     for (Joined& one : items_) {
@@ -142,7 +153,7 @@ Result<std::uint64_t> Transaction::commit_items(bool keep) {
   }
   // From here on what was not kept is no longer this thread's.
   for (const Joined& one : items_) {
-    if (!one.dirty && !one.kept) one.item->release();
+    if (!one.dirty && !one.kept) release(one);
   }
   std::erase_if(items_, [](const Joined& one) { return !one.kept; });
   for (Joined& one : items_) one.dirty = false;
@@ -177,11 +188,12 @@ Result<std::uint64_t> Transaction::roll() {
 
 void Transaction::cancel() {
   if (journal_ == nullptr) return;
-  // Before anything is unlocked: nobody may see, let alone log, what can't be taken back.
-  if (dirty_ && !journal_->is_shut_down()) journal_->shut_down(Error{Reason::kShutDown, 0, 0});
+  // Before anything is unlocked: nobody may see, let alone log or write, what can't be taken back. Also where
+  // the log is dead already: whoever has found that may not have come to the buffers yet.
+  if (dirty_) journal_->shut_down(Error{Reason::kShutDown, 0, 0});
   for (const Joined& one : items_) {
     if (one.kept) static_cast<BufferItem*>(one.item)->set_kept(false);
-    one.item->release();
+    release(one);
   }
   items_.clear();
   dirty_ = false;

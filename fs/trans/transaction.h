@@ -80,11 +80,14 @@ class Transaction {
     Buffer* buffer = nullptr;  // null: another kind
     bool dirty = false;
     bool kept = false;
+    bool made = false;  // make(): its content counts from the first log() or order() on
   };
 
   Transaction(Journal& journal, const LogTicket& ticket) : journal_(&journal), ticket_(ticket) {}
   Joined* find(const Buffer& buffer);
   Joined& joined(const Buffer& buffer);
+  Joined& changed(Buffer& buffer);
+  static void release(const Joined& one);
   Buffer* find(DeviceAddress address);
   Buffer* join_buffer(LockedBuffer buffer);
   Result<std::uint64_t> commit_items(bool keep);

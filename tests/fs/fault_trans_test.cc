@@ -1,0 +1,137 @@
+// Faults that others shipped, asked of transactions and buffers (docs/faults-machinery.md), and those that a
+// review of this machine has found. One test each, with what it looked like.
+#include <gtest/gtest.h>
+
+#include "base/sim.h"
+#include "base/thread.h"
+#include "tests/fs/trans_rig.h"
+
+namespace tidewheel {
+namespace {
+
+// Two find at once that the mount must die. The second comes back from shut_down() while the first has not yet
+// told the buffers' target: it unlocked a buffer that was changed and not logged, and the pusher wrote it.
+SIM_TEST_WITH(FaultTransactionSim, WhatWasChangedAndNotLoggedNeverReachesTheDevice,
+              (sim::Options{.schedules = 400})) {
+  TransRig rig;
+  SIM_CHECK(rig.change(0, 1) != 0);
+  SIM_CHECK(rig.journal->log().force_all().has_value());
+  Thread killer("kill", [&rig] { rig.journal->shut_down(Error{Reason::kIo, 0, 0}); });
+  Thread pusher("push", [&rig] { rig.journal->ail().push_all(); });
+  {
+    auto transaction = rig.begin();
+    if (transaction) SIM_CHECK(rig.write(*transaction, 0, 2));
+  }  // never committed
+  pusher.join();
+  killer.join();
+  rig.journal->close();
+  SIM_CHECK(rig.home(0) != 2);
+  rig.expect_at_rest();
+}
+
+// The same of what was committed and will never be stable: it was unpinned before the buffers' target had heard
+// that the log is dead, and went home.
+SIM_TEST_WITH(FaultTransactionSim, WhatIsAbortedNeverReachesTheDevice, (sim::Options{.schedules = 400})) {
+  TransRig rig;
+  SIM_CHECK(rig.change(0, 1) != 0);
+  SIM_CHECK(rig.journal->log().force_all().has_value());
+  SIM_CHECK(rig.change(0, 2) != 0);
+  Thread killer("kill", [&rig] { rig.journal->shut_down(Error{Reason::kIo, 0, 0}); });
+  Thread pusher("push", [&rig] {
+    for (int i = 0; i < 3; ++i) rig.journal->ail().push_all();
+  });
+  rig.change(1, 3);  // wakes the worker of a dead log
+  pusher.join();
+  killer.join();
+  rig.journal->close();
+  SIM_CHECK(rig.home(0) != 2);
+  SIM_CHECK(rig.home(1) != 3);
+  rig.expect_at_rest();
+}
+
+// A queue asked whether a buffer was on another's list by looking at links that the other's thread changes as it
+// takes out the neighbours. Found by the thread sanitizer alone.
+TEST(FaultDelwri, TwoQueuesDoNotLookAtEachOthersLinks) {
+  BufRig rig;
+  std::vector<Thread> threads;
+  for (std::uint64_t t = 0; t < 2; ++t) {
+    threads.emplace_back("queue", [&rig, t] {
+      DelwriQueue queue;
+      for (std::uint64_t version = 1; version <= 200; ++version) {
+        for (std::uint64_t block = 1; block <= 3; ++block) {
+          const LockedBuffer buffer = rig.make({block}, 1000 * t + version);
+          queue.add(*buffer);
+        }
+        (void)queue.submit();
+      }
+      EXPECT_TRUE(queue.submit_and_wait().has_value());
+    });
+  }
+  for (Thread& thread : threads) thread.join();
+  for (std::uint64_t block = 1; block <= 3; ++block) {
+    const auto buffer = rig.read({block});
+    ASSERT_TRUE(buffer.has_value());
+    EXPECT_EQ(rig.on_device({block}), version_of(std::as_const(**buffer).bytes()));
+  }
+}
+
+// What an ordered buffer holds is not in the log. Its next change was not either: its item still took the
+// buffer for ordered.
+TEST(FaultTransaction, AnOrderedBufferIsLoggedWholeOnceItIsChanged) {
+  TransRig rig;
+  {
+    auto transaction = rig.begin();
+    const auto buffer = transaction->make(TransRig::at(1), 1, kMockType);
+    fill_mock((*buffer)->bytes(), rig.buf.geometry, TransRig::at(1), 9);
+    transaction->order(**buffer);
+    ASSERT_TRUE(rig.write(*transaction, 0, 1));
+    ASSERT_TRUE(transaction->commit().has_value());
+  }
+  ASSERT_TRUE(rig.journal->log().force_all().has_value());
+  auto transaction = rig.begin();
+  const auto buffer = transaction->read(TransRig::at(1), 1, kMockType);
+  ASSERT_TRUE(buffer.has_value());
+  fill_mock((*buffer)->bytes(), rig.buf.geometry, TransRig::at(1), 10);
+  transaction->log(**buffer, 64, 71);
+  ASSERT_TRUE(transaction->commit().has_value());
+  ASSERT_TRUE(rig.journal->log().force_all().has_value());
+  const ReadLog read = read_log(*rig.buf.device, rig.place, Lsn::make(1, 0));
+  ASSERT_EQ(read.committed.size(), 2U);
+  EXPECT_EQ(read.committed[1].item_count, 1U);
+  ASSERT_EQ(read.committed[1].regions.size(), 2U);
+  EXPECT_EQ(read.committed[1].regions[1].size(), kFsBlockBytes)
+      << "the tail passes what it could be made from: all of it is in the log now";
+  ASSERT_TRUE(rig.journal->quiesce().has_value());
+  EXPECT_EQ(rig.home(1), 10U);
+  rig.expect_at_rest();
+}
+
+// A transaction that wanted to make a block new and was cancelled before it logged anything left its buffer
+// behind as if it had been read: the next reader got what happened to be in memory.
+TEST(FaultTransaction, ABlockThatWasNotMadeAfterAllIsReadFromTheDevice) {
+  for (const bool cached : {false, true}) {
+    for (const bool commits : {false, true}) {
+      TransRig rig;
+      rig.buf.put(TransRig::at(0), 3);
+      if (cached) {
+        ASSERT_TRUE(rig.buf.read(TransRig::at(0)).has_value());
+      }
+      {
+        auto transaction = rig.begin();
+        const auto buffer = transaction->make(TransRig::at(0), 1, kMockType);
+        ASSERT_TRUE(buffer.has_value());
+        fill_mock((*buffer)->bytes(), rig.buf.geometry, TransRig::at(0), 99);
+        if (commits) {
+          ASSERT_TRUE(transaction->commit().has_value());
+        }
+      }
+      EXPECT_FALSE(rig.journal->is_shut_down()) << "nothing was dirty";
+      const auto buffer = rig.buf.read(TransRig::at(0));
+      ASSERT_TRUE(buffer.has_value());
+      EXPECT_EQ(version_of(std::as_const(**buffer).bytes()), 3U) << cached << commits;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tidewheel
