@@ -98,8 +98,8 @@ Log::Task Log::next_task() {
     bool ticked = false;
     {
       MutexLock hold(lock_);
-      // Nobody waits for what a dead log holds, and a log that stops leaves nothing behind. What was committed
-      // between the look and the end has woken nobody: only a look after the end sees all.
+      // Nobody waits for what a dead log holds, and a log that stops leaves nothing behind. What was
+      // committed between the look and the end has woken nobody: only a look after the end sees all.
       if (!ends && (is_shut_down() || stopping_)) {
         ends = true;
         continue;

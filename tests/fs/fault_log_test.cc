@@ -1,5 +1,5 @@
-// Faults that others shipped, asked of the log and the AIL (docs/faults-machinery.md), and those that a review
-// of this log has found. One test each, with what it looked like.
+// Faults that others shipped, asked of the log and the AIL (docs/faults-machinery.md), and those that a
+// review of this log has found. One test each, with what it looked like.
 #include <gtest/gtest.h>
 
 #include <list>
@@ -18,9 +18,9 @@ namespace {
 
 constexpr sim::Options kFew{.schedules = 100};
 
-// A commit record with a new tail is in flight; the next checkpoint's first record, which is written without a
-// flush, still carries the published one. Recovery took that for a tail that goes back, ended the log there,
-// and refused the mount over the commit record behind it.
+// A commit record with a new tail is in flight; the next checkpoint's first record, which is written without
+// a flush, still carries the published one. Recovery took that for a tail that goes back, ended the log
+// there, and refused the mount over the commit record behind it.
 TEST(FaultLog, ATailInFlightIsNotTakenBackByTheNextCheckpointsRecords) {
   FaultyDevice device(RamDevice::make(LogRig::kLogOffset + 1024 * 512).value());
   LoggedObject a("a"), b("b");
@@ -54,8 +54,8 @@ TEST(FaultLog, ATailInFlightIsNotTakenBackByTheNextCheckpointsRecords) {
 }
 
 // The worker looked into the CIL, then somebody committed, then the log died: the worker saw a dead log and
-// an empty CIL, and slept. What had been committed stayed pinned until somebody stopped the log, and who waits
-// for a freed buffer's lock is who would have to end before that.
+// an empty CIL, and slept. What had been committed stayed pinned until somebody stopped the log, and who
+// waits for a freed buffer's lock is who would have to end before that.
 SIM_TEST_WITH(FaultLogSim, WhatIsCommittedAsTheLogDiesIsAbortedByItself, kFew) {
   LoggedObject a("a");
   LogRig rig({.pusher = false});
@@ -79,8 +79,8 @@ SIM_TEST_WITH(FaultLogSim, WhatIsCommittedBeforeTheLogStopsIsNotLeftBehind, kFew
   SIM_CHECK(a.pins.load(std::memory_order_relaxed) == 0);
 }
 
-// Somebody waited for what a ticket held. The worker had looked, and found nothing to write; then the ticket's
-// space went into the open checkpoint, which nobody closed before the 30 s were over.
+// Somebody waited for what a ticket held. The worker had looked, and found nothing to write; then the
+// ticket's space went into the open checkpoint, which nobody closed before the 30 s were over.
 SIM_TEST_WITH(FaultLogSim, WhatATicketLeavesInTheOpenCheckpointIsWrittenForWhoWaits, kFew) {
   LoggedObject a("a");
   a.enters_ail = false;

@@ -9,8 +9,9 @@
 namespace tidewheel {
 namespace {
 
-// Two find at once that the mount must die. The second comes back from shut_down() while the first has not yet
-// told the buffers' target: it unlocked a buffer that was changed and not logged, and the pusher wrote it.
+// Two find at once that the mount must die. The second comes back from shut_down() while the first has not
+// yet told the buffers' target: it unlocked a buffer that was changed and not logged, and the pusher wrote
+// it.
 SIM_TEST_WITH(FaultTransactionSim, WhatWasChangedAndNotLoggedNeverReachesTheDevice,
               (sim::Options{.schedules = 400})) {
   TransRig rig;
@@ -29,8 +30,8 @@ SIM_TEST_WITH(FaultTransactionSim, WhatWasChangedAndNotLoggedNeverReachesTheDevi
   rig.expect_at_rest();
 }
 
-// The same of what was committed and will never be stable: it was unpinned before the buffers' target had heard
-// that the log is dead, and went home.
+// The same of what was committed and will never be stable: it was unpinned before the buffers' target had
+// heard that the log is dead, and went home.
 SIM_TEST_WITH(FaultTransactionSim, WhatIsAbortedNeverReachesTheDevice, (sim::Options{.schedules = 400})) {
   TransRig rig;
   SIM_CHECK(rig.change(0, 1) != 0);
@@ -49,8 +50,8 @@ SIM_TEST_WITH(FaultTransactionSim, WhatIsAbortedNeverReachesTheDevice, (sim::Opt
   rig.expect_at_rest();
 }
 
-// A queue asked whether a buffer was on another's list by looking at links that the other's thread changes as it
-// takes out the neighbours. Found by the thread sanitizer alone.
+// A queue asked whether a buffer was on another's list by looking at links that the other's thread changes as
+// it takes out the neighbours. Found by the thread sanitizer alone.
 TEST(FaultDelwri, TwoQueuesDoNotLookAtEachOthersLinks) {
   BufRig rig;
   std::vector<Thread> threads;
@@ -73,6 +74,23 @@ TEST(FaultDelwri, TwoQueuesDoNotLookAtEachOthersLinks) {
     ASSERT_TRUE(buffer.has_value());
     EXPECT_EQ(rig.on_device({block}), version_of(std::as_const(**buffer).bytes()));
   }
+}
+
+// Written by somebody else while it was queued, changed again, and queued by a third: it is still linked.
+TEST(FaultDelwri, WhatWasWrittenMeanwhileStaysOnTheQueueItIsOn) {
+  BufRig rig;
+  DelwriQueue first, second;
+  {
+    const LockedBuffer buffer = rig.make({1}, 1);
+    EXPECT_TRUE(first.add(*buffer));
+    ASSERT_TRUE(rig.cache->write(*buffer).has_value());
+    fill_mock(buffer->bytes(), rig.geometry, {1}, 2);
+    EXPECT_FALSE(second.add(*buffer));
+  }
+  EXPECT_TRUE(second.empty());
+  EXPECT_EQ(first.submit().writing, 1U);
+  EXPECT_EQ(rig.on_device({1}), 2U);
+  EXPECT_TRUE(first.empty());
 }
 
 // What an ordered buffer holds is not in the log. Its next change was not either: its item still took the
