@@ -213,6 +213,29 @@ SIM_TEST(GrantSim, LetsNobodyPassWhoWaits) {
   SIM_CHECK(head.used_bytes() == 0);
 }
 
+// What was committed right before is aborted as well, though the worker may have looked just before it.
+SIM_TEST_WITH(LogSim, AbortsACommitRightBeforeItDies, (sim::Options{.schedules = 1000})) {
+  LoggedObject a("a");
+  LogRig rig({.sectors = 160, .buffers = 2, .pusher = false});
+  rig.add(a);
+  SIM_CHECK(rig.change(a, text_of(1, 100)) != 0);
+  rig.log.shut_down(Error{Reason::kIo, 0, 0});
+  sleep_for(milliseconds(10));
+  SIM_CHECK(a.aborts.load(std::memory_order_relaxed) == 1);
+  check_at_rest(rig);
+}
+
+SIM_TEST_WITH(LogSim, LeavesNothingCommittedWhenItStops, (sim::Options{.schedules = 1000})) {
+  LoggedObject a("a");
+  LogRig rig({.sectors = 160, .buffers = 2, .pusher = false});
+  rig.add(a);
+  SIM_CHECK(rig.change(a, text_of(1, 100)) != 0);
+  rig.log.stop();
+  check_at_rest(rig);
+  SIM_CHECK(rig.log.stable_sequence() == 1);
+  rig.close();
+}
+
 // Everything ends when the log dies under those who commit, force, reserve, roll and wait.
 SIM_TEST_WITH(LogSim, EndsEverybodyWhenItDies, kFew) {
   std::list<LoggedObject> objects;
