@@ -2,6 +2,7 @@
 
 #include "fs/crash/toy_log.h"
 #include "fs/mock/mock_workload.h"
+#include "fs/mock/trans_workload.h"
 
 namespace tidewheel::bench {
 
@@ -15,6 +16,10 @@ constexpr CrashWorkloadEntry kWorkloads[] = {
     {"mock", "log, AIL, buffers and recovery of tidefs under twelve objects, in a log of 256 KiB",
      [](std::uint64_t seed) -> std::unique_ptr<CrashWorkload> {
        return std::make_unique<MockWorkload>(seed);
+     }},
+    {"trans", "transactions of three threads over tidefs's journal and buffer cache, in a log of 144 KiB",
+     [](std::uint64_t seed) -> std::unique_ptr<CrashWorkload> {
+       return std::make_unique<TransWorkload>(seed);
      }},
 };
 

@@ -16,6 +16,6 @@ struct CrashWorkloadEntry {
 
 std::span<const CrashWorkloadEntry> crash_workloads();
 const CrashWorkloadEntry* find_crash_workload(std::string_view name);  // null: none of that name
-std::string crash_workload_names();                                    // "toy, mock"
+std::string crash_workload_names();                                    // "toy, mock, trans"
 
 }  // namespace tidewheel::bench

@@ -17,7 +17,6 @@ namespace tidewheel {
 namespace {
 
 constexpr std::size_t kBatch = 1024;         // states between two looks at clock and limits
-constexpr std::uint64_t kRunShare = 20'000;  // states of one run when the number of runs is open
 constexpr std::uint64_t kIdleRuns = 20;      // so many in a row without a new state end an open exploration
 
 struct Task {
@@ -79,7 +78,7 @@ std::uint64_t Exploring::share() const {
   // Each state brings those of its recovery with it.
   const std::uint64_t with_nested = options_.recover && options_.nested_depth != 0 ? 1 + options_.nested : 1;
   const std::uint64_t of_run =
-      options_.runs == 0 ? std::min(options_.states, kRunShare) : options_.states / options_.runs;
+      options_.runs == 0 ? std::min(options_.states, options_.states_of_run) : options_.states / options_.runs;
   return std::max<std::uint64_t>(of_run / with_nested, 1);
 }
 

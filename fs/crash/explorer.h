@@ -37,6 +37,7 @@ struct ExploreOptions {
   WorkloadFactory make;
   std::uint64_t seed = 1;          // of the first run; the next ones count on from it
   std::uint64_t runs = 1;          // 0: as many as the other limits allow
+  std::uint64_t states_of_run = 20'000;  // the most that one run gives when the number of runs is open
   std::uint64_t states = 100'000;  // distinct by content; ends with the batch that reaches it
   Duration time = Duration::max();
   std::uint32_t threads = 0;       // 0: one per CPU

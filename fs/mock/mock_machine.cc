@@ -34,6 +34,12 @@ disk::Geometry MockLayout::geometry() const {
   return geometry;
 }
 
+bool is_log_clean(BlockDevice& device, const LogPlace& log) {
+  LogReader reader(device, log);
+  const auto scan = scan_log(reader);
+  return scan && scan->unmount_sequence != 0;
+}
+
 Result<void> format_mock(BlockDevice& device, const MockLayout& layout) {
   alignas(4096) std::array<std::byte, kFsBlockBytes> block;
   for (std::uint64_t object = 0; object < layout.objects; ++object) {

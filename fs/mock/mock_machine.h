@@ -36,6 +36,9 @@ struct MockLayout {
   disk::Geometry geometry() const;
 };
 
+// Whether the log says that nothing is to be replayed.
+bool is_log_clean(BlockDevice& device, const LogPlace& log);
+
 // Homes in their first state, and a log that was left cleanly. What else the log's blocks hold may be
 // anything.
 Result<void> format_mock(BlockDevice& device, const MockLayout& layout);

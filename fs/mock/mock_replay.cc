@@ -36,7 +36,7 @@ class ObjectReplay final : public ReplayOperation {
     auto& mock = disk::view<disk::MockBlock>(block);
     mock.version = format.version;
     mock.bytes = format.bytes;
-    mock.header.lsn = item.lsn.value;
+    // No LSN until it is written: images of the same checkpoint go over it.
     std::memcpy(block.data() + sizeof mock, item.regions[1].data(), item.regions[1].size());
     return replay.send_home(std::move(home->buffer), item.lsn);
   }

@@ -10,8 +10,9 @@ namespace tidewheel {
 LogReader::LogReader(BlockDevice& device, const LogPlace& place)
     : device_(device),
       place_(place),
+      piece_sectors_(std::clamp(place.sectors / 8 / kUnitSectors * kUnitSectors, kUnitSectors, kMostPieceSectors)),
       piece_(static_cast<std::byte*>(
-          ::operator new(std::size_t{kPieceSectors} * kLogSectorBytes, std::align_val_t{4096}))) {
+          ::operator new(std::size_t{piece_sectors_} * kLogSectorBytes, std::align_val_t{4096}))) {
   TW_ASSERT(place.sectors != 0 && place.sectors % kUnitSectors == 0, "a log is made of whole write units");
 }
 
@@ -23,9 +24,9 @@ Result<std::uint32_t> LogReader::cycle_at(std::uint32_t sector) {
 }
 
 Result<std::span<const std::byte>> LogReader::unit(std::uint32_t sector) {
-  const std::uint32_t piece_at = sector / kPieceSectors * kPieceSectors;
+  const std::uint32_t piece_at = sector / piece_sectors_ * piece_sectors_;
   if (piece_at != piece_at_) {
-    const std::uint32_t sectors = std::min(kPieceSectors, place_.sectors - piece_at);
+    const std::uint32_t sectors = std::min(piece_sectors_, place_.sectors - piece_at);
     piece_at_ = UINT32_MAX;
     TW_TRY(device_.read(place_.offset_bytes + std::uint64_t{piece_at} * kLogSectorBytes,
                         {piece_.get(), std::size_t{sectors} * kLogSectorBytes}, IoCause::kLog));

@@ -37,7 +37,9 @@ class LogReader {
   Result<std::span<const std::byte>> open(Lsn lsn);
 
  private:
-  static constexpr std::uint32_t kPieceSectors = 512;
+  // Read at once; of a small log an eighth, since crash exploration opens such by the million, and larger
+  // pieces would be mapped and unmapped each time.
+  static constexpr std::uint32_t kMostPieceSectors = 512;
   struct Free {
     void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{4096}); }
   };
@@ -46,6 +48,7 @@ class LogReader {
 
   BlockDevice& device_;
   const LogPlace place_;
+  const std::uint32_t piece_sectors_;
   std::unique_ptr<std::byte, Free> piece_;
   std::uint32_t piece_at_ = UINT32_MAX;  // its first sector
   std::vector<std::byte> record_;

@@ -22,7 +22,7 @@ class Pass final : public CheckpointVisitor {
       if (operation == nullptr) return TW_FAIL_WITH(kUnsupported, item.type);
       TW_TRY(replays_ ? operation->replay(item, replay_) : operation->collect(item, replay_));
     }
-    return {};
+    return replays_ ? replay_.end_checkpoint() : Result<void>();
   }
 
   std::uint64_t checkpoints = 0;

@@ -41,9 +41,11 @@ Result<void> LogReplay::send_home(LockedBuffer buffer, Lsn lsn) {
   ++counts_.replayed;
   buffer->set_write_lsn(lsn);
   queue_.add(*buffer);
-  buffer.reset();
-  if (queue_.size() >= kMostQueued) return queue_.submit_and_wait();
   return {};
+}
+
+Result<void> LogReplay::end_checkpoint() {
+  return queue_.size() >= kMostQueued ? queue_.submit_and_wait() : Result<void>();
 }
 
 void LogReplay::intent(const RecoveredItem& item, std::uint64_t id) {

@@ -65,6 +65,8 @@ class LogReplay {
 
   // ---- recovery's own ----
   void set_order(ReplayOrder order) { order_ = order; }
+  // Whole checkpoints go home: a buffer that is written carries the LSN of one, and must hold all of it.
+  Result<void> end_checkpoint();
   Result<void> write_all() { return queue_.submit_and_wait(); }
   std::vector<RecoveredIntent> open_intents() const;  // in the order in which they were logged
   const Counts& counts() const { return counts_; }
@@ -86,7 +88,8 @@ class ReplayOperation {
  public:
   // Pass 1: nothing is written yet. The item is looked at as far as replay() will.
   virtual Result<void> collect(const RecoveredItem& item, LogReplay& replay) = 0;
-  // Pass 2, for each item of each committed checkpoint, in order.
+  // Pass 2, for each item of each committed checkpoint, in order. What makes a block anew without its image
+  // leaves no LSN in it: images of the same checkpoint come over it. The write stamps it.
   virtual Result<void> replay(const RecoveredItem& item, LogReplay& replay) = 0;
 
  protected:

@@ -39,8 +39,10 @@ void BufferItem::mark_dirty(std::uint32_t first_byte, std::uint32_t last_byte) {
   TW_ASSERT(last_byte < buffer_.length_bytes(), "a range goes beyond its buffer");
   TW_ASSERT(!stale(), "a freed buffer is logged");
   if (ordered_) {
-    // Nothing of it is in the log, and the tail may pass what it could be made from: all of it goes there.
+    // What it was made from will lie before the tail once this item has moved, and it may not be home by then:
+    // from now on all of it is in the log.
     ordered_ = false;
+    mark_new();
     first_byte = 0;
     last_byte = buffer_.length_bytes() - 1;
   }
@@ -53,7 +55,19 @@ void BufferItem::mark_dirty(std::uint32_t first_byte, std::uint32_t last_byte) {
 void BufferItem::mark_stale() {
   flags_on_disk_ = static_cast<std::uint16_t>((flags_on_disk_ & ~disk::kBufferNew) | disk::kBufferCancel);
   dirty_.fill(0);
+  ordered_ = false;  // that it was freed is logged
   buffer_.mark_stale();
+}
+
+void BufferItem::mark_ordered() {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+  if (next_run(0, first, count)) {
+    // The tail passes what the log holds of it when this item moves.
+    mark_dirty(0, buffer_.length_bytes() - 1);
+    return;
+  }
+  ordered_ = true;
 }
 
 bool BufferItem::next_run(std::uint32_t from, std::uint32_t& first, std::uint32_t& count) const {

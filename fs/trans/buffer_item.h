@@ -33,7 +33,8 @@ class BufferItem final : public LogItem, public BufferClient {
   void mark_new() { flags_on_disk_ |= disk::kBufferNew; }
   void mark_inodes() { flags_on_disk_ |= disk::kBufferInode; }
   void mark_stale();
-  void mark_ordered() { ordered_ = true; }  // until it is logged or written
+  // Until it is logged or written. What of it is in the log already stays logged.
+  void mark_ordered();
   // Whoever wanted to make the buffer new has not: it is to be read, unless the log has an image of it.
   void forget_content() {
     if (!logged_) buffer_.mark_stale();

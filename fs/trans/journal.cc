@@ -17,7 +17,7 @@ Journal::Journal(BufferTarget& target, const LogPlace& place, const LogPosition&
       ail_({.log_sectors = place.sectors, .force = options.ail_force}, log_, *this, log_),
       lock_(journal_class) {
   log_.start(ail_);
-  pusher_ = std::make_unique<AilPusher>(ail_);
+  if (options.pusher) pusher_ = std::make_unique<AilPusher>(ail_);
 }
 
 Journal::~Journal() { close(); }
@@ -54,7 +54,7 @@ void Journal::close() {
   closed_ = true;
   if (!unmounted_) log_.shut_down(Error{Reason::kShutDown, 0, 0});
   log_.stop();
-  pusher_->stop();
+  if (pusher_ != nullptr) pusher_->stop();
   pushed_.cancel();
   target_.drain_io();
   std::vector<BufferItem*> aborted;

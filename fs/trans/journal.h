@@ -22,6 +22,9 @@ class BufferItem;
 struct JournalOptions {
   LogOptions log;
   AilForce ail_force = AilForce::kEachWalk;
+  // False: who calls Ail::walk() is the pusher, one thread at a time; quiesce() then needs an empty AIL. For
+  // runs whose requests must come in one order.
+  bool pusher = true;
 };
 
 class Journal final : private AilWriter, private LogShutdownListener {

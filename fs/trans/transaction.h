@@ -55,7 +55,8 @@ class Transaction {
   // The block is free once this has committed and is stable; until then its buffer stays locked.
   void invalidate(Buffer& buffer);
   // Goes with this checkpoint, and home by the AIL, without anything of it being logged: what it holds can be
-  // made again from something that is logged here.
+  // made again from something that is logged here. Whoever changes it before it is home logs all of it, by
+  // log(), and one that is logged and not home stays so: a reservation counts it as a whole block.
   void order(Buffer& buffer);
   // Stays locked and joined over roll().
   void keep(Buffer& buffer);

@@ -95,13 +95,13 @@ const std::map<std::string, std::vector<std::string>>& floors_below() {
       {"fs/recovery",
        {"fs/recovery", "fs/log", "fs/ail", "fs/item", "fs/buf", "fs/format", "fs/block", "base"}},
       {"fs/mock",
-       {"fs/mock", "fs/recovery", "fs/log", "fs/ail", "fs/item", "fs/buf", "fs/crash", "fs/format",
-        "fs/block", "base"}},
+       {"fs/mock", "fs/trans", "fs/recovery", "fs/log", "fs/ail", "fs/item", "fs/buf", "fs/crash",
+        "fs/format", "fs/block", "base"}},
       {"fs/mkfs", {"fs/mkfs", "fs/format", "fs/block", "base"}},
       {"fs/tools", {"fs/tools", "fs/mkfs", "fs/format", "fs/block", "base"}},
       {"bench",
-       {"bench", "fs/tools", "fs/mkfs", "fs/mock", "fs/recovery", "fs/log", "fs/ail", "fs/item", "fs/buf",
-        "fs/crash", "fs/format", "fs/flat", "fs/block", "inode", "writeback", "timerwheel", "base"}},
+       {"bench", "fs/tools", "fs/mkfs", "fs/mock", "fs/trans", "fs/recovery", "fs/log", "fs/ail", "fs/item",
+        "fs/buf", "fs/crash", "fs/format", "fs/flat", "fs/block", "inode", "writeback", "timerwheel", "base"}},
   };
   return table;
 }
