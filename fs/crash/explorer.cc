@@ -78,7 +78,8 @@ std::uint64_t Exploring::share() const {
   // Each state brings those of its recovery with it.
   const std::uint64_t with_nested = options_.recover && options_.nested_depth != 0 ? 1 + options_.nested : 1;
   const std::uint64_t of_run =
-      options_.runs == 0 ? std::min(options_.states, options_.states_of_run) : options_.states / options_.runs;
+      options_.runs == 0 ? std::min(options_.states, options_.states_of_run)
+                         : options_.states / options_.runs;
   return std::max<std::uint64_t>(of_run / with_nested, 1);
 }
 

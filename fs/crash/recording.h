@@ -17,7 +17,10 @@ struct Recording {
   std::unique_ptr<RecordedDevice> recorded;
   std::uint32_t trace_hash = 0;
 
-  const IoTrace& trace() const { return recorded->trace(); }
+  const IoTrace& trace() const {
+    const IoTrace* const own = workload->own_trace();
+    return own != nullptr ? *own : recorded->trace();
+  }
 };
 
 // Why not, or empty.

@@ -54,6 +54,10 @@ class CrashWorkload {
   // by a clock of the workload's; format()'s content is put on it. Null: one that completes at once.
   virtual std::unique_ptr<SimDevice> make_device() { return nullptr; }
   virtual Result<void> run(BlockDevice& device, AckLog& acks) = 0;
+  // The trace of a run that took place elsewhere, on a device that began as format() left this one: in a
+  // simulation, whose devices live and end with it. Acknowledgements are notes in it. Null: run() was
+  // recorded.
+  virtual const IoTrace* own_trace() const { return nullptr; }
   // Mounts what a crash left, as far as it writes: replays, repairs, and is durable at its end.
   virtual Result<void> recover(BlockDevice& device) const = 0;
   // After recover(). `acks`: those from before the cut. What it writes goes nowhere.

@@ -107,7 +107,7 @@ Result<std::unique_ptr<TransMachine>> TransMachine::mount(BlockDevice& device, c
   TW_TRY(machine->recover_blocks(device));
   const bool to_finish = !machine->recovery_.intents.empty();
   if (!options.idle || to_finish) machine->start_journal();
-  // What is left of them after an error is let go where the journal ends, and no record says that it is clean.
+  // After an error no record says that the log is clean.
   if (to_finish) TW_TRY(machine->finish_recovered());
   return machine;
 }

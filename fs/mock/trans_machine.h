@@ -1,5 +1,5 @@
-// fs/mock/trans_machine.h: a file system of nothing but blocks, over everything that a real one will stand on:
-// Journal, Transaction, buffer cache, buffer and intent items, AIL, log and recovery.
+// fs/mock/trans_machine.h: a file system of nothing but blocks, over all that a real one stands on: Journal,
+// Transaction, buffer cache, buffer and intent items, AIL, log and recovery.
 //
 //   block 0        nothing
 //   1 … objects    blocks that transactions make, change by chunks, and free (disk::MockBlock)
@@ -62,7 +62,8 @@ class TransMachine final : private Journal::Listener, private BufferPolicy {
 
   // ---- transactions ----
   Result<Transaction> begin(std::uint32_t units = 1);
-  // The block is made, with this content: logged whole; or ordered, with an item from which recovery makes it.
+  // The block is made, with this content: logged whole; or ordered, with an item from which recovery makes
+  // it.
   Result<void> make(Transaction& transaction, std::uint64_t number, const BlockState& state);
   Result<void> make_ordered(Transaction& transaction, std::uint64_t number, std::uint64_t version);
   Result<void> change(Transaction& transaction, std::uint64_t number, std::uint32_t chunk,

@@ -67,15 +67,29 @@ class Actor {
 
 }  // namespace
 
-Result<void> TransWorkload::format(BlockDevice& device) { return format_blocks(device, layout_, kMade); }
+Result<void> TransWorkload::format(BlockDevice& device) {
+  history_ = BlockHistory(layout_);
+  BlockHistory::Image image;
+  alignas(4096) std::array<std::byte, kFsBlockBytes> bytes;
+  for (std::uint64_t number = 0; number < layout_.objects; ++number) {
+    BlockState{}.fill(bytes, layout_, number);
+    image.push_back({.hash = hash_of_content(bytes), .free = number >= kMade});
+  }
+  history_.add(std::move(image));
+  return format_blocks(device, layout_, kMade);
+}
 
 // One run, a step after the other.
 class TransWorkload::Run {
  public:
   Run(TransWorkload& its, TransMachine& machine, BlockDevice& device, AckLog& acks)
-      : its_(its), machine_(machine), device_(device), acks_(acks), rng_(its.seed_), now_(its.layout_.objects) {
+      : its_(its),
+        machine_(machine),
+        device_(device),
+        acks_(acks),
+        rng_(its.seed_),
+        now_(its.layout_.objects) {
     for (std::uint64_t number = kMade; number < now_.size(); ++number) now_[number].free = true;
-    note();
   }
   // Ended early, or cut off: nothing more is written.
   ~Run() {
@@ -86,10 +100,10 @@ class TransWorkload::Run {
   Run& operator=(const Run&) = delete;
 
   Result<void> go() {
-    for (std::uint32_t step = 0; step < kSteps; ++step) {
+    for (std::uint32_t step = 0; step < its_.steps_; ++step) {
       TW_TRY(let_go(static_cast<std::uint32_t>(rng_.below(kActors))));
       if (unforced_ >= kMostUnforced || rng_.chance(12)) TW_TRY(force());
-      if (rng_.chance(6)) TW_TRY(write_data());
+      if (rng_.chance(4)) TW_TRY(write_data());
       // Nothing is pinned then: a walk that met pinned items would have the log forced beside it.
       if (unforced_ == 0 && rng_.chance(3)) machine_.push();
       if (rng_.chance(20)) machine_.cache().shrink(rng_.below(16) * kFsBlockBytes);
@@ -179,7 +193,12 @@ class TransWorkload::Run {
   }
 
   Result<void> free_block(std::uint32_t actor) {
-    const std::uint64_t number = some_block(actor, false);
+    std::uint64_t number = some_block(actor, false);
+    // One that was ordered may not be home yet, and what it was made from must not be replayed.
+    if (rng_.chance(2) && last_ordered_ < now_.size()) {
+      const Block& last = now_[last_ordered_];
+      if (!last.free && last.holder == kNobody && !last.target) number = last_ordered_;
+    }
     if (number == now_.size()) return {};
     Block& block = changed(actor, number);
     block.free = true;
@@ -197,10 +216,13 @@ class TransWorkload::Run {
     const bool ordered = rng_.chance(2);
     if (ordered) {
       ++its_.counts_.ordered;
+      last_ordered_ = number;
       return with(actor,
                   [&](Transaction& t) { return machine_.make_ordered(t, number, block.state.version); });
     }
-    for (std::uint32_t chunk = 1; chunk < BlockState::kChunks; chunk += 5) block.state.chunks[chunk] = ++value_;
+    for (std::uint32_t chunk = 1; chunk < BlockState::kChunks; chunk += 5) {
+      block.state.chunks[chunk] = ++value_;
+    }
     return with(actor, [&](Transaction& t) { return machine_.make(t, number, block.state); });
   }
 
@@ -434,6 +456,7 @@ class TransWorkload::Run {
   std::vector<Block> now_;
   std::array<Open, kActors> open_;
   std::array<Actor, kActors> actors_;
+  std::uint64_t last_ordered_ = UINT64_MAX;
   std::uint32_t value_ = 0;
   std::uint64_t sequence_ = 0;
   std::uint32_t unforced_ = 0;
@@ -441,7 +464,8 @@ class TransWorkload::Run {
 
 Result<void> TransWorkload::run(BlockDevice& device, AckLog& acks) {
   TransMachine::Options options{.layout = layout_, .pusher = false};
-  options.log.soft_bytes = layout_.log_blocks * std::uint64_t{kFsBlockBytes};  // forces alone close checkpoints
+  // Forces alone close checkpoints.
+  options.log.soft_bytes = layout_.log_blocks * std::uint64_t{kFsBlockBytes};
   auto machine = TransMachine::mount(device, options);
   if (!machine) return Unexpected(machine.error());
   return Run(*this, **machine, device, acks).go();

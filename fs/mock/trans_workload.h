@@ -2,16 +2,16 @@
 // trans`): Journal, Transaction, buffer cache, AIL, buffer items and intents.
 //
 // A run: three threads, each of which has a transaction open or none; a driver lets one of them go a step, by
-// seed, so that transactions are open beside one another and a run still repeats itself. Steps: join and change
-// chunks of blocks (relogging), make blocks (logged whole, or ordered), free blocks, write data to freed ones,
-// chains with an intent, commit, cancel, force, push home while others have blocks locked, reclaim. The log is
-// gone round several times. A run ends unmounted, or cut off, or by a changed transaction that is cancelled.
-// Requests come in one order (no pusher; a device that completes at once); others are the simulator's to find
-// (tests/fs/trans_crash_sim_test.cc).
+// seed, so that transactions are open beside one another and a run still repeats itself. Steps: join and
+// change chunks of blocks (relogging), make blocks (logged whole, or ordered), free blocks, write data to
+// freed ones, chains with an intent, commit, cancel, force, push home while others have blocks locked,
+// reclaim. The log is gone round several times. A run ends unmounted, or cut off, or by a changed transaction
+// that is cancelled. Requests come in one order (no pusher; a device that completes at once); others are the
+// simulator's to find (tests/fs/trans_crash_sim_test.cc).
 //
-// Oracle: after recovery every block is, byte for byte, what the first k transactions leave, with open intents
-// finished, for one k not before the last that was acknowledged; a free block to which acknowledged data was
-// written since it was freed holds that data.
+// Oracle: after recovery every block is, byte for byte, what the first k transactions leave, with open
+// intents finished, for one k not before the last that was acknowledged; a free block to which acknowledged
+// data was written since it was freed holds that data.
 // Threads:   as CrashWorkload.
 #pragma once
 #include <cstdint>
@@ -55,7 +55,7 @@ class BlockHistory {
   };
   bool matches(const Image& image, const Found& found, const std::vector<bool>& acknowledged) const;
 
-  const MockLayout layout_;
+  MockLayout layout_;
   std::vector<Image> after_;
   std::vector<Data> data_;
 };
@@ -65,8 +65,9 @@ class TransWorkload final : public CrashWorkload {
   static constexpr std::uint32_t kSteps = 260;
   static constexpr std::uint32_t kActors = 3;
 
-  explicit TransWorkload(std::uint64_t seed, const MockLayout& layout = {.objects = 16, .log_blocks = 36})
-      : seed_(seed), layout_(layout), history_(layout) {}
+  explicit TransWorkload(std::uint64_t seed, std::uint32_t steps = kSteps,
+                         const MockLayout& layout = {.objects = 16, .log_blocks = 36})
+      : seed_(seed), steps_(steps), layout_(layout), history_(layout) {}
 
   std::uint64_t image_bytes() const override { return layout_.bytes(); }
   Result<void> format(BlockDevice& device) override;
@@ -86,6 +87,7 @@ class TransWorkload final : public CrashWorkload {
   class Run;
 
   const std::uint64_t seed_;
+  const std::uint32_t steps_;
   const MockLayout layout_;
   BlockHistory history_;  // constant after run()
   Counts counts_;

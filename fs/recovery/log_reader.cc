@@ -10,7 +10,8 @@ namespace tidewheel {
 LogReader::LogReader(BlockDevice& device, const LogPlace& place)
     : device_(device),
       place_(place),
-      piece_sectors_(std::clamp(place.sectors / 8 / kUnitSectors * kUnitSectors, kUnitSectors, kMostPieceSectors)),
+      piece_sectors_(
+          std::clamp(place.sectors / 8 / kUnitSectors * kUnitSectors, kUnitSectors, kMostPieceSectors)),
       piece_(static_cast<std::byte*>(
           ::operator new(std::size_t{piece_sectors_} * kLogSectorBytes, std::align_val_t{4096}))) {
   TW_ASSERT(place.sectors != 0 && place.sectors % kUnitSectors == 0, "a log is made of whole write units");

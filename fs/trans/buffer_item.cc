@@ -39,8 +39,8 @@ void BufferItem::mark_dirty(std::uint32_t first_byte, std::uint32_t last_byte) {
   TW_ASSERT(last_byte < buffer_.length_bytes(), "a range goes beyond its buffer");
   TW_ASSERT(!stale(), "a freed buffer is logged");
   if (ordered_) {
-    // What it was made from will lie before the tail once this item has moved, and it may not be home by then:
-    // from now on all of it is in the log.
+    // What it was made from will lie before the tail once this item has moved, and it may not be home by
+    // then: from now on all of it is in the log.
     ordered_ = false;
     mark_new();
     first_byte = 0;

@@ -358,6 +358,17 @@ TEST(BufferReplay, ReplaysWhatWasLoggedAfterACancellation) {
   EXPECT_EQ(letters_of(log, 1), "oboo");
 }
 
+// A block that is made from an item, as an ordered one is, and changed in the same checkpoint.
+TEST(BufferReplay, GoesOverABlockThatItsOwnCheckpointMade) {
+  LogBuilder log;
+  const Lsn first = log.head;
+  log.start(2).object(1, 10).chunks(1, "....b").commit();
+  log.write(first);
+  ASSERT_TRUE(recover_only(log));
+  EXPECT_EQ(log.version(1), 10U);
+  EXPECT_EQ(log.home(1)[4 * 128 + 100], std::byte{'b'});
+}
+
 TEST(BufferReplay, RefusesRunsThatDoNotMatchTheirChunks) {
   LogBuilder log;
   log.start(1).chunks(1, ".a.b");

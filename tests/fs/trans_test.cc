@@ -209,6 +209,65 @@ TEST(TransactionOrder, BringsABufferHomeWithoutLoggingIt) {
   rig.expect_at_rest();
 }
 
+// What it was made from may lie before the tail when the change is replayed.
+TEST(TransactionOrder, LogsAllOfAnOrderedBufferThatIsChangedBeforeItIsHome) {
+  TransRig rig;
+  {
+    auto transaction = rig.begin();
+    const auto buffer = transaction->make(TransRig::at(1), 1, kMockType);
+    fill_mock((*buffer)->bytes(), rig.buf.geometry, TransRig::at(1), 9);
+    transaction->order(**buffer);
+    ASSERT_TRUE(transaction->commit().has_value());
+  }
+  ASSERT_TRUE(rig.journal->log().force_all().has_value());
+  auto transaction = rig.begin();
+  const auto buffer = transaction->read(TransRig::at(1), 1, kMockType);
+  transaction->log(**buffer, 1000, 1000);
+  ASSERT_TRUE(transaction->commit().has_value());
+  ASSERT_TRUE(rig.journal->quiesce().has_value());
+  const ReadLog read = read_log(*rig.buf.device, rig.place, Lsn::make(1, 0));
+  ASSERT_EQ(read.committed.back().regions.size(), 2U);
+  EXPECT_EQ(read.committed.back().regions[1].size(), kFsBlockBytes);
+  EXPECT_EQ(buffer_items(read.committed.back()).at(0)->flags, disk::kBufferNew);
+  rig.expect_at_rest();
+}
+
+// The tail passes the image that is logged when the item moves.
+TEST(TransactionOrder, DoesNotTakeWhatIsLoggedOutOfTheLog) {
+  TransRig rig;
+  rig.change(1, 3);
+  ASSERT_TRUE(rig.journal->log().force_all().has_value());
+  auto transaction = rig.begin();
+  const auto buffer = transaction->read(TransRig::at(1), 1, kMockType);
+  transaction->order(**buffer);
+  ASSERT_TRUE(transaction->commit().has_value());
+  ASSERT_TRUE(rig.journal->quiesce().has_value());
+  const ReadLog read = read_log(*rig.buf.device, rig.place, Lsn::make(1, 0));
+  ASSERT_EQ(read.committed.back().regions.size(), 2U);
+  EXPECT_EQ(read.committed.back().regions[1].size(), kFsBlockBytes);
+  rig.expect_at_rest();
+}
+
+TEST(TransactionOrder, SaysThatAnOrderedBufferWasFreed) {
+  TransRig rig;
+  {
+    auto transaction = rig.begin();
+    const auto buffer = transaction->make(TransRig::at(1), 1, kMockType);
+    fill_mock((*buffer)->bytes(), rig.buf.geometry, TransRig::at(1), 9);
+    transaction->order(**buffer);
+    ASSERT_TRUE(transaction->commit().has_value());
+  }
+  ASSERT_TRUE(rig.journal->log().force_all().has_value());
+  auto transaction = rig.begin();
+  transaction->invalidate(**transaction->read(TransRig::at(1), 1, kMockType));
+  ASSERT_TRUE(transaction->commit().has_value());
+  ASSERT_TRUE(rig.journal->quiesce().has_value());
+  const ReadLog read = read_log(*rig.buf.device, rig.place, Lsn::make(1, 0));
+  ASSERT_FALSE(read.committed.back().regions.empty());
+  EXPECT_EQ(buffer_items(read.committed.back()).at(0)->flags, disk::kBufferCancel);
+  rig.expect_at_rest();
+}
+
 // ---- intents ----
 
 struct OneExtent {

@@ -101,7 +101,8 @@ const std::map<std::string, std::vector<std::string>>& floors_below() {
       {"fs/tools", {"fs/tools", "fs/mkfs", "fs/format", "fs/block", "base"}},
       {"bench",
        {"bench", "fs/tools", "fs/mkfs", "fs/mock", "fs/trans", "fs/recovery", "fs/log", "fs/ail", "fs/item",
-        "fs/buf", "fs/crash", "fs/format", "fs/flat", "fs/block", "inode", "writeback", "timerwheel", "base"}},
+        "fs/buf", "fs/crash", "fs/format", "fs/flat", "fs/block", "inode", "writeback", "timerwheel",
+        "base"}},
   };
   return table;
 }
