@@ -77,6 +77,11 @@ class WritebackContext {
   // Its own thresholds; ContextOptions::kNone: it has none.
   std::uint64_t background_bytes() const { return background_bytes_; }
   std::uint64_t dirty_limit_bytes() const { return dirty_limit_bytes_; }
+  // As a throttle is told of them; 0 where it has none.
+  ThrottleLimits own_limits() const {
+    if (dirty_limit_bytes_ == ContextOptions::kNone) return {};
+    return {background_bytes_, dirty_limit_bytes_};
+  }
   // What lies above its own background threshold and is not claimed yet.
   std::uint64_t own_excess_bytes() const;
   // Who has its objects now that it is retired; null: itself.
@@ -186,6 +191,8 @@ class WritebackContext {
   // As the engine's of the same names, for the context's own threshold.
   Atomic<std::uint32_t> own_background_armed_{0};
   Atomic<std::int64_t> own_claimed_{0};
+  // BackingDevice::last_wakeup_ns of the owner's own queue, for a policy that delays by its limits.
+  Atomic<std::int64_t> last_wakeup_ns_{INT64_MIN};
   std::uint64_t blocked_in_pass_ = 0;  // under the engine's throttle_lock_
   // seq_cst: a flusher stores false and then takes every shard lock (DirtyList::any_listed); a writer lists
   // under a shard lock and then reads this. One of the two sees the other.

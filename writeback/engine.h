@@ -271,8 +271,11 @@ class WritebackEngine {
   // Whether a writer need not be looked at: little is dirty, or it hasn't dirtied much since it was.
   bool runs_free(const InForce& force, const WritebackContext& context, std::uint64_t need_bytes) const {
     return !(force.strict_limit && context_is_strict(context)) &&
-           allowance_.charged() + need_bytes <= force.free_run_bytes;
+           allowance_.charged() + need_bytes <= force.free_run_bytes &&
+           owner_runs_free(force, context, need_bytes);
   }
+  static bool owner_runs_free(const InForce& force, const WritebackContext& context, std::uint64_t need_bytes);
+  static ThrottleOwner throttle_owner(const WritebackContext& context);
   static bool context_is_strict(const WritebackContext& context);
   bool has_credit(const WritebackContext& context, std::uint64_t need_bytes, const TaskThrottle* task) const;
   void charge_task(std::int64_t bytes, TaskThrottle* task);

@@ -86,6 +86,21 @@ ThrottleInputs WritebackEngine::throttle_inputs(Instant now) const {
   return in;
 }
 
+ThrottleOwner WritebackEngine::throttle_owner(const WritebackContext& context) {
+  ThrottleOwner owner;
+  owner.limits = context.own_limits();
+  if (owner.limits.dirty_limit_bytes != 0) owner.dirty_bytes = context.counts().total();
+  return owner;
+}
+
+bool WritebackEngine::owner_runs_free(const InForce& force, const WritebackContext& context,
+                                      std::uint64_t need_bytes) {
+  const ThrottleLimits own = context.own_limits();
+  return own.dirty_limit_bytes == 0 ||
+         context.allowance_->charged() + need_bytes <=
+             std::min(force.policy->free_run_bytes(own), own.dirty_limit_bytes);
+}
+
 namespace {
 
 struct Asker {
@@ -109,15 +124,26 @@ ThrottleDecision WritebackEngine::decide(const InForce& force, WritebackContext&
   ThrottleInputs& in = asker.inputs;
   in.request_bytes = need_bytes;
   in.task = task;
+  in.owner = throttle_owner(context);
   in.device = device.look({in.now, limits_, &ask_next_rates, &asker});
   if (force.strict_limit && in.device.strict_limit) start_strict_background(context, in.device);
   ThrottleDecision decision;
-  std::int64_t last = device.last_wakeup_ns.load(std::memory_order_seq_cst);
+  // Read before each answer, and stored where the answer says, if it still stands there.
+  std::int64_t devices = device.last_wakeup_ns.load(std::memory_order_seq_cst);
+  std::int64_t owners = context.last_wakeup_ns_.load(std::memory_order_seq_cst);
+  const auto placed = [&] {
+    if (decision.last_wakeup == Instant::min()) return true;
+    return decision.last_wakeup_is_owners
+               ? context.last_wakeup_ns_.compare_exchange(owners, decision.last_wakeup.ns,
+                                                          std::memory_order_seq_cst)
+               : device.last_wakeup_ns.compare_exchange(devices, decision.last_wakeup.ns,
+                                                        std::memory_order_seq_cst);
+  };
   do {
-    in.last_wakeup = Instant{last};
+    in.last_wakeup = Instant{devices};
+    in.owner.last_wakeup = Instant{owners};
     decision = force.policy->decide(in);
-  } while (decision.last_wakeup != Instant::min() &&
-           !device.last_wakeup_ns.compare_exchange(last, decision.last_wakeup.ns, std::memory_order_seq_cst));
+  } while (!placed());
   decision.pause = std::clamp(decision.pause, Duration{0}, force.policy->longest_pause());
   return decision;
 }

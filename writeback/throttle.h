@@ -48,6 +48,7 @@ struct ThrottleDevice {
 struct ThrottleOwner {
   ThrottleLimits limits;
   std::uint64_t dirty_bytes = 0;            // dirty + writeback
+  Instant last_wakeup = Instant::min();     // of the owner's writers, as ThrottleInputs::last_wakeup
 };
 
 // Everything a policy may look at.
@@ -76,6 +77,7 @@ struct ThrottleDecision {
   // Instant::min(): leave it. Else the engine stores it where last_wakeup came from, if that has not changed
   // meanwhile; if it has, it asks again at once.
   Instant last_wakeup = Instant::min();
+  bool last_wakeup_is_owners = false;       // the owner's is meant, not the device's
 };
 
 // A pause is slept before the writer is admitted; it also ends when the engine stops, when its waiters are

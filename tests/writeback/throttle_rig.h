@@ -151,7 +151,7 @@ class NoisyDevice final : public FakeDevice {
 struct ThrottleLane {
   FakeTarget target;
   WritebackContext* context = nullptr;
-  std::unique_ptr<NoisyDevice> device;
+  std::shared_ptr<NoisyDevice> device;  // of several owners' lanes, if they share it
   ObjectPool pool;
 };
 
@@ -197,17 +197,17 @@ class ThrottleRig {
   }
   ThrottleLane& add_lane(std::uint64_t bytes_per_s, BackingDeviceOptions options = {},
                          std::uint32_t noise_percent = 0, std::uint64_t seed = 1) {
-    lanes.push_back(std::make_unique<ThrottleLane>());
-    ThrottleLane& lane = *lanes.back();
-    lane.device = std::make_unique<NoisyDevice>(*driver, bytes_per_s, noise_percent, seed);
-    lane.target.device = lane.device.get();
     ContextOptions context;
     context.device = std::make_shared<BackingDevice>(options);
-    lane.context = engine->add_context(lane.target, context);
-    TW_ASSERT(lane.context != nullptr, "the rig's devices");
-    lane.target.context = lane.context;
-    lane.target.on_ended = [&lane](FakeObject& object) { lane.pool.clean.push_back(&object); };
-    return lane;
+    return add_lane(std::make_shared<NoisyDevice>(*driver, bytes_per_s, noise_percent, seed), context);
+  }
+  // Owners of one device, each with limits of its own or without.
+  ThrottleLane& add_owner(const std::shared_ptr<NoisyDevice>& device,
+                          const std::shared_ptr<BackingDevice>& backing, std::uint64_t dirty_bytes) {
+    ContextOptions context;
+    context.device = backing;
+    context.dirty_bytes = dirty_bytes;
+    return add_lane(device, context);
   }
   VirtualWriter& add_writer(ThrottleLane& lane, bool keeps_task = true) {
     writers.push_back(
@@ -269,6 +269,18 @@ class ThrottleRig {
   std::uint64_t most_dirty = 0, most_charged = 0;
 
  private:
+  ThrottleLane& add_lane(std::shared_ptr<NoisyDevice> device, const ContextOptions& context) {
+    lanes.push_back(std::make_unique<ThrottleLane>());
+    ThrottleLane& lane = *lanes.back();
+    lane.device = std::move(device);
+    lane.target.device = lane.device.get();
+    lane.context = engine->add_context(lane.target, context);
+    TW_ASSERT(lane.context != nullptr, "the rig's devices");
+    lane.target.context = lane.context;
+    lane.target.on_ended = [&lane](FakeObject& object) { lane.pool.clean.push_back(&object); };
+    return lane;
+  }
+
   std::map<const VirtualWriter*, std::uint64_t> progress_;
 };
 

@@ -44,17 +44,26 @@ class DelayCurveThrottle final : public Throttle {
     decision.task.dirtied_bytes = 0;
     decision.task.pause_after_bytes = 0;  // each request is delayed by itself
     Duration least = min_time(in.total_bytes(), in.limits.dirty_limit_bytes);
+    std::uint64_t dirty = in.total_bytes();
+    // Whichever limit asks for the longer delay has the queue: writers near their owner's limit don't delay
+    // those of others.
     if (in.owner.limits.dirty_limit_bytes != 0) {
-      least = std::max(least, min_time(in.owner.dirty_bytes, in.owner.limits.dirty_limit_bytes));
+      const Duration owners = min_time(in.owner.dirty_bytes, in.owner.limits.dirty_limit_bytes);
+      if (owners > least) {
+        least = owners;
+        dirty = in.owner.dirty_bytes;
+        decision.last_wakeup_is_owners = true;
+      }
     }
     // No longer than it takes to write all that is dirty: with a tiny limit the device would run dry.
-    const auto all = static_cast<unsigned __int128>(in.total_bytes()) * 1'000'000'000 /
+    const auto all = static_cast<unsigned __int128>(dirty) * 1'000'000'000 /
                      std::max<std::uint64_t>(in.device.estimate.average_write_bandwidth, 1);
     if (all < static_cast<unsigned __int128>(least.ns)) least = {static_cast<std::int64_t>(all)};
     if (least.ns == 0) return decision;
     // A moment further ahead than any queue can reach: the clock was set back.
+    const Instant before = decision.last_wakeup_is_owners ? in.owner.last_wakeup : in.last_wakeup;
     const Instant furthest = in.now + delay_curve::kLongestQueue;
-    const Instant last = in.last_wakeup > furthest ? in.now : std::max(in.last_wakeup, in.now);
+    const Instant last = before > furthest ? in.now : std::max(before, in.now);
     decision.last_wakeup = std::min(last + least, furthest);
     decision.pause = decision.last_wakeup - in.now;
     return decision;

@@ -24,11 +24,17 @@ Position position_of(const ThrottleInputs& in) {
   return p;
 }
 
+// What the writer is held to.
+struct Held {
+  std::int64_t ratio = 0;
+  bool by_owner = false;  // its owner's limits leave it less than all limits together
+};
+
 // The owner's limits as one more position; the lower ratio wins.
-std::int64_t ratio_of(const ThrottleInputs& in) {
-  if (in.device.stalled_for >= kStalled && in.device.dirty_bytes > in.device.dirty_limit_bytes) return 0;
+Held held_to(const ThrottleInputs& in) {
+  if (in.device.stalled_for >= kStalled && in.device.dirty_bytes > in.device.dirty_limit_bytes) return {};
   const std::int64_t ratio = position_ratio(position_of(in));
-  if (in.owner.limits.dirty_limit_bytes == 0) return ratio;
+  if (in.owner.limits.dirty_limit_bytes == 0) return {ratio, false};
   Position owner = position_of(in);
   owner.dirty_bytes = in.owner.dirty_bytes;
   owner.threshold_bytes = owner.limit_bytes = in.owner.limits.dirty_limit_bytes;
@@ -36,8 +42,11 @@ std::int64_t ratio_of(const ThrottleInputs& in) {
   owner.device.dirty_bytes = in.owner.dirty_bytes;
   owner.device.dirty_limit_bytes = owner.threshold_bytes;
   owner.device.background_bytes = owner.background_bytes;
-  return std::min(ratio, position_ratio(owner));
+  const std::int64_t owners = position_ratio(owner);
+  return owners < ratio ? Held{owners, true} : Held{ratio, false};
 }
+
+std::uint64_t room_below(std::uint64_t limit, std::uint64_t dirty) { return limit - std::min(dirty, limit); }
 
 // Whether anything is to be paid for: something has passed its own free run.
 bool runs_free(const ThrottleInputs& in) {
@@ -71,17 +80,21 @@ class LinuxThrottle final : public Throttle {
       return decision;
     }
     const BandwidthEstimate& estimate = in.device.estimate;
-    const auto ratio = static_cast<std::uint64_t>(ratio_of(in));
-    const auto rate = static_cast<std::uint64_t>(
-        static_cast<unsigned __int128>(estimate.rates.dirty_ratelimit) * ratio >> 10);
-    const Duration longest = linux_control::longest_pause(in.device.dirty_bytes,
-                                                          estimate.average_write_bandwidth);
-    const std::uint64_t room =
-        in.limits.dirty_limit_bytes - std::min(in.total_bytes(), in.limits.dirty_limit_bytes);
+    const Held held = held_to(in);
+    const auto rate = static_cast<std::uint64_t>(static_cast<unsigned __int128>(estimate.rates.dirty_ratelimit) *
+                                                 static_cast<std::uint64_t>(held.ratio) >> 10);
+    // What would run dry during a pause: the owner's part where that is what stands near its limit.
+    const std::uint64_t held_bytes = held.by_owner ? in.owner.dirty_bytes : in.device.dirty_bytes;
+    const Duration longest = linux_control::longest_pause(held_bytes, estimate.average_write_bandwidth);
+    std::uint64_t room = room_below(in.limits.dirty_limit_bytes, in.total_bytes());
+    if (in.owner.limits.dirty_limit_bytes != 0) {
+      room = std::min(room, room_below(in.owner.limits.dirty_limit_bytes, in.owner.dirty_bytes));
+    }
     decision = pay(in.task, in.now, rate, longest,
                    pause_length(estimate, rate, longest, poll_interval_bytes(room)));
-    // A device that has next to nothing dirty is not held up by what others' devices don't write.
-    if (decision.again && in.device.dirty_bytes <= kFewPages * kPageBytes) {
+    // A device that has next to nothing dirty is not held up by what others' devices don't write, nor an
+    // owner who may not have more: the limit itself does that.
+    if (decision.again && held_bytes <= kFewPages * kPageBytes) {
       decision.again = false;
       decision.task.dirtied_bytes = 0;
     }
@@ -104,7 +117,14 @@ class LinuxThrottle final : public Throttle {
                      ? dirty + 1
                      : free_run_ceiling(p.device.dirty_limit_bytes, p.device.background_bytes);
     }
-    return linux_control::next_rates(in.device.estimate.rates, sample, ratio_of(in),
+    const Held held = held_to(in);
+    if (held.by_owner) {
+      const ThrottleLimits& owner = in.owner.limits;
+      dirty = in.owner.dirty_bytes;
+      setpoint = free_run_ceiling(owner.dirty_limit_bytes,
+                                  free_run_ceiling(owner.dirty_limit_bytes, owner.background_bytes));
+    }
+    return linux_control::next_rates(in.device.estimate.rates, sample, held.ratio,
                                      in.device.estimate.average_write_bandwidth, dirty, setpoint);
   }
 };
