@@ -140,6 +140,30 @@ TEST_P(OwnerThrottle, WritersOfAnotherOwnerAreNotHeldBack) {
   EXPECT_GT(rig.writers[0]->pauses, before / 2);
 }
 
+// delay-curve gives out places one after the other: those near an owner's limit in a queue of its own.
+TEST(OwnerThrottleQueue, DelaysNearAnOwnersLimitAreNotOthers) {
+  OwnersRig rig("delay-curve");
+  rig.limited->device->dead = true;  // what is dirty stays so
+  const auto fill = [&](ThrottleLane& lane, std::uint64_t bytes) {
+    for (VirtualWriter& writer = rig.add_writer(lane); lane.context->counts().total() < bytes;) {
+      rig.run_owner_for(milliseconds(10));
+      if (lane.context->counts().total() >= bytes) writer.stop();
+    }
+    rig.writers.back()->stop();
+    rig.run_owner_for(seconds(1));
+  };
+  fill(*rig.other, 48 * kMega);
+  fill(*rig.limited, 18 * kMega);  // 90% of its own: 1.5 ms a request; 66% of all: 0.09 ms
+  ThrottlePause pauses[9];
+  for (ThrottlePause& pause : pauses) {
+    rig.engine->begin_pause(*(&pause == &pauses[8] ? rig.other : rig.limited)->context, 4096, pause);
+  }
+  EXPECT_GE(pauses[7].length, milliseconds(8)) << "the eighth in the owner's queue";
+  EXPECT_GT(pauses[8].length, Duration{0});
+  EXPECT_LE(pauses[8].length, milliseconds(1)) << "the first in the other's";
+  for (ThrottlePause& pause : pauses) rig.engine->end_pause(pause);
+}
+
 // Above everybody's free run the lower ratio decides: the limited owner's writers get less, none of them
 // nothing, and the device is kept busy.
 TEST_P(OwnerThrottle, BothLimitsHoldWhenBothArePassed) {
