@@ -37,7 +37,7 @@ class FlatThread final : public TargetThread {
   explicit FlatThread(const FlatAccess& access) : access_(access), task_(access.engine->make_task()) {}
 
   Result<FileHandle> create(const FileRef& file) override {
-    return hold(access_.store->create(key_of(file)));
+    return hold(access_.store->create(key_of(file), &task_));
   }
   Result<FileHandle> open(const FileRef& file) override { return hold(access_.store->open(key_of(file))); }
 

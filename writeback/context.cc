@@ -45,6 +45,10 @@ WritebackContext::WritebackContext(WritebackEngine& engine, WritebackTarget& tar
     return own != 0 ? own : engine_wide;
   };
   batch_objects_ = or_engine(options.batch_objects, o.batch_objects);
+  batch_bytes_ = options.batch_bytes != 0 ? options.batch_bytes : o.batch_bytes;
+  if (options.batch_bytes == 0 && options.dirty_bytes != ContextOptions::kNone) {
+    batch_bytes_ = std::min(batch_bytes_, default_batch_bytes(options.dirty_bytes));
+  }
   const std::uint32_t flushers = or_engine(options.flushers, o.flushers);
   for (std::uint32_t f = 0; f < flushers; ++f) {
     std::vector<Batch*> own;

@@ -172,6 +172,7 @@ class WritebackContext {
   std::vector<Batch*> batch_table_;
   std::vector<std::unique_ptr<Flusher>> flushers_;
   std::uint32_t batch_objects_ = 0;
+  std::uint64_t batch_bytes_ = 0;
 
   // ---- counts ----
   ByteCounts counts_;

@@ -23,6 +23,7 @@ EngineOptions completed(EngineOptions o) {
   if (o.counter_chunk_bytes == UINT64_MAX) {
     o.counter_chunk_bytes = std::min(kMaxChunkBytes, o.dirty_bytes / kChunksInLimit);
   }
+  if (o.batch_bytes == UINT64_MAX) o.batch_bytes = default_batch_bytes(o.dirty_bytes);
   o.background_bytes = std::min(o.background_bytes, o.dirty_bytes / 2);
   return o;
 }

@@ -118,6 +118,13 @@ class WritebackEngine {
   Result<DirtyGrant> balance_dirty_pages(WritebackContext& context, std::uint64_t bytes,
                                          TaskThrottle* task = nullptr);
   TaskThrottle make_task() { return TaskThrottle(debts_); }
+  // At the limit: the task has had as much of what the last batch gave back as each of those who waited for
+  // it. Those still there may not have run yet: balance_dirty_pages() lets them, by giving up the CPU (never
+  // by waiting); who asks in steps does what it can. Counts `bytes` for the task.
+  bool has_had_its_turn(TaskThrottle& task, std::uint64_t bytes) const {
+    const std::uint64_t turn = turn_.load(std::memory_order_relaxed);
+    return turn != 0 && passes_turn(turn, task, bytes);
+  }
   // The same in steps, for writers that can't block. First begin_pause(): the caller does not go on for
   // pause.length, calls end_pause(), and begins again while pause.again. (A pause is over early when
   // pause_is_over(), which nobody tells it; it is at most longest_pause() long.) Then begin_balance(). False:
@@ -247,7 +254,9 @@ class WritebackEngine {
   // there. One by one, each object of a thousand would wake one writer for one page.
   void begin_ending_batch() { ending_batches_.fetch_add(1, std::memory_order_seq_cst); }
   void ended_batch();
-  void serve_waiters();
+  enum class Served : std::uint8_t { kBetween, kAtBatchEnd };
+  void serve_waiters(Served when = Served::kBetween);
+  bool passes_turn(std::uint64_t turn, TaskThrottle& task, std::uint64_t bytes) const;
   static void wake_all(ThrottleWaiter* first);
   void look_at_background();
   void look_at_own_background(WritebackContext& context);
@@ -274,7 +283,8 @@ class WritebackEngine {
            allowance_.charged() + need_bytes <= force.free_run_bytes &&
            owner_runs_free(force, context, need_bytes);
   }
-  static bool owner_runs_free(const InForce& force, const WritebackContext& context, std::uint64_t need_bytes);
+  static bool owner_runs_free(const InForce& force, const WritebackContext& context,
+                              std::uint64_t need_bytes);
   static ThrottleOwner throttle_owner(const WritebackContext& context);
   static bool context_is_strict(const WritebackContext& context);
   bool has_credit(const WritebackContext& context, std::uint64_t need_bytes, const TaskThrottle* task) const;
@@ -343,6 +353,11 @@ class WritebackEngine {
   // Batches whose end is under way. seq_cst: who gives back and sees one here leaves the waiters to it; it
   // takes itself off and then gathers what was given back.
   Atomic<std::uint32_t> ending_batches_{0};
+  // Of the last batch end that found writers waiting: its number, and each one's part of what it gave back,
+  // in kTurnUnit; 0: none waited. Relaxed: a hint, by which a writer yields or does not.
+  static constexpr std::uint64_t kTurnUnit = 1024;
+  static constexpr std::uint32_t kTurnShareBits = 32;
+  Atomic<std::uint64_t> turn_{0};
   Atomic<std::uint32_t> throttled_{0};
   Atomic<std::uint64_t> throttle_pauses_{0};
   Atomic<std::uint64_t> throttle_ns_{0};

@@ -24,7 +24,9 @@ struct EngineOptions {
   std::uint64_t dirty_bytes = 200ULL << 20;
   std::uint64_t object_overhead_bytes = 1024;  // each dirty object counts this besides its data
   std::uint32_t batch_objects = 1024;
-  std::uint64_t batch_bytes = 4ULL << 20;
+  // Data of one batch. Default: a 64th of dirty_bytes, between 64 KiB and 4 MiB: what a batch gives back at
+  // once must be small beside the stretch in which a throttle controls, or whoever runs then takes it all.
+  std::uint64_t batch_bytes = UINT64_MAX;
   std::uint32_t batches_in_flight = 4;  // per flusher
   // How much a counter's shard keeps to itself; default: 1/2048 of dirty_bytes, at most 256 KiB.
   // 0: none, so that thresholds are noticed to the byte (tests).
@@ -41,6 +43,14 @@ struct EngineOptions {
   const Clock* clock = nullptr;          // null: the steady clock
 };
 
+// The default of batch_bytes under a limit.
+constexpr std::uint64_t default_batch_bytes(std::uint64_t dirty_bytes) {
+  constexpr std::uint64_t kLeast = 64ULL << 10;
+  constexpr std::uint64_t kMost = 4ULL << 20;
+  const std::uint64_t part = dirty_bytes / 64;
+  return part < kLeast ? kLeast : part > kMost ? kMost : part;
+}
+
 // A context's own thresholds stand beside the engine's: whichever is passed first decides. 0 where another
 // value of the engine's holds for it too.
 struct ContextOptions {
@@ -55,6 +65,7 @@ struct ContextOptions {
   std::uint32_t flushers = 0;
   std::uint32_t batches_in_flight = 0;
   std::uint32_t batch_objects = 0;
+  std::uint64_t batch_bytes = 0;  // 0: the engine's, at most a 64th of its own limit (64 KiB at least)
   std::uint32_t shards = 0;
 };
 

@@ -137,15 +137,31 @@ WritebackEngine::Take WritebackEngine::take(WritebackContext& context, std::uint
 
 void WritebackEngine::ended_batch() {
   ending_batches_.fetch_sub(1, std::memory_order_seq_cst);
-  if (waiting_.load(std::memory_order_seq_cst) != 0) serve_waiters();
+  if (waiting_.load(std::memory_order_seq_cst) != 0) {
+    serve_waiters(Served::kAtBatchEnd);
+  } else if (turn_.load(std::memory_order_relaxed) != 0) {
+    turn_.store(0, std::memory_order_relaxed);
+  }
+}
+
+bool WritebackEngine::passes_turn(std::uint64_t turn, TaskThrottle& task, std::uint64_t bytes) const {
+  const std::uint64_t number = turn >> kTurnShareBits;
+  if (task.turn_ != number) {
+    task.turn_ = number;
+    task.turn_bytes_ = 0;
+  }
+  task.turn_bytes_ += bytes;
+  return task.turn_bytes_ / kTurnUnit > (turn & ((std::uint64_t{1} << kTurnShareBits) - 1));
 }
 
 WritebackEngine::Seat::Seat() : lock(seat_class) {}
 
 // First come, first served: a large request is not starved by small ones. Who waits at a limit of his own
-// context holds up those behind him in it, and nobody else.
-void WritebackEngine::serve_waiters() {
+// context holds up those behind him in it, and nobody else. Each is served one request; what is left then is
+// anybody's, and whoever has the CPU would take it all before the others run: hence the turns.
+void WritebackEngine::serve_waiters(Served when) {
   ThrottleWaiter* first = nullptr;
+  std::uint64_t served = 0;
   {
     MutexLock guard(throttle_lock_);
     const std::uint64_t pass = ++serving_passes_;
@@ -171,6 +187,13 @@ void WritebackEngine::serve_waiters() {
       *link = waiter;
       link = &waiter->next;
       waiter = next;
+      ++served;
+    }
+    if (when == Served::kAtBatchEnd && served != 0) {
+      const std::uint64_t room =
+          limits_.dirty_limit_bytes - std::min(allowance_.charged(), limits_.dirty_limit_bytes);
+      const std::uint64_t share = std::min<std::uint64_t>(room / served / kTurnUnit, UINT32_MAX);
+      turn_.store(pass << kTurnShareBits | share, std::memory_order_relaxed);
     }
   }
   wake_all(first);
@@ -287,6 +310,7 @@ std::uint64_t WritebackEngine::piece_bytes(const WritebackContext& context, std:
 Result<DirtyGrant> WritebackEngine::balance_dirty_pages(WritebackContext& context, std::uint64_t bytes,
                                                         TaskThrottle* task) {
   const std::uint64_t need = piece_bytes(context, bytes);
+  if (task != nullptr && has_had_its_turn(*task, need)) [[unlikely]] yield_thread();
   const InForce& force = in_force();
   const bool free = runs_free(force, context, need);
   if ((free || has_credit(context, need, task)) && waiting_.load(std::memory_order_seq_cst) == 0 &&

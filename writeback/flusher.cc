@@ -23,7 +23,7 @@ Flusher::Flusher(WritebackContext& context, std::uint32_t index, std::vector<Bat
     : context_(context),
       engine_(context.engine()),
       index_(index),
-      schedule_(engine_.options().expire, engine_.options().interval, engine_.options().batch_bytes),
+      schedule_(engine_.options().expire, engine_.options().interval, context.batch_bytes_),
       free_batches_(std::move(batches)) {
   for (Batch* batch : free_batches_) {
     batch->on_complete_ = &Flusher::complete;
@@ -150,7 +150,7 @@ bool Flusher::write_batch_of(WorkKind kind, Instant now) {
   std::uint64_t claimed_excess = 0;
   if (kind == WorkKind::kBackground) {
     // Never more than one batch: what this one leaves, other flushers can take.
-    limit_bytes = engine_.options().batch_bytes +
+    limit_bytes = context_.batch_bytes_ +
                   context_.batch_objects_ * engine_.options().object_overhead_bytes;
     // False: another flusher has claimed the excess.
     if (!engine_.claim_background(context_, limit_bytes)) return true;
@@ -206,17 +206,18 @@ bool Flusher::write_batch_of(WorkKind kind, Instant now) {
 // Fills the batch up to its bounds; one object alone may exceed the bytes. False: the selection is empty.
 bool Flusher::gather(Batch& batch, Selection& selection, std::uint64_t limit_bytes, Instant now) {
   const EngineOptions& o = engine_.options();
+  const std::uint64_t batch_bytes = context_.batch_bytes_;
   const bool whole = batch.kind_ == WorkKind::kSync;
   std::array<DirtyObject*, kClaimAtOnce> claimed{};
   std::uint64_t charged = 0;  // data and overhead, as the thresholds count
   std::uint64_t mean = mean_object_bytes_;
-  while (batch.slots_.size() < context_.batch_objects_ && batch.bytes_ < o.batch_bytes &&
+  while (batch.slots_.size() < context_.batch_objects_ && batch.bytes_ < batch_bytes &&
          charged < limit_bytes) {
     // About as many as there is room for: what is claimed beyond goes back under the shard lock.
     const std::uint64_t mean_charge = std::max<std::uint64_t>(mean + o.object_overhead_bytes, 1);
     const std::uint64_t by_limit =
         std::min<std::uint64_t>((limit_bytes - charged) / mean_charge, kClaimAtOnce) + 1;
-    const std::uint64_t by_bytes = mean == 0 ? kClaimAtOnce : (o.batch_bytes - batch.bytes_) / mean + 1;
+    const std::uint64_t by_bytes = mean == 0 ? kClaimAtOnce : (batch_bytes - batch.bytes_) / mean + 1;
     const std::uint64_t room = context_.batch_objects_ - batch.slots_.size();
     const auto want =
         static_cast<std::size_t>(std::min<std::uint64_t>({kClaimAtOnce, by_limit, by_bytes, room}));
@@ -226,10 +227,10 @@ bool Flusher::gather(Batch& batch, Selection& selection, std::uint64_t limit_byt
       DirtyObject& object = *claimed[i];
       const WriteEstimate estimate = context_.target_.estimate(object);
       // A large object gets a slice of one batch and comes again: it takes turns with the small ones.
-      const std::uint64_t slice = whole ? UINT64_MAX : o.batch_bytes;
+      const std::uint64_t slice = whole ? UINT64_MAX : batch_bytes;
       const std::uint64_t bytes = std::min(estimate.bytes, slice);
       const std::uint64_t charge = bytes + o.object_overhead_bytes;
-      if (!batch.slots_.empty() && (bytes > o.batch_bytes - std::min(o.batch_bytes, batch.bytes_) ||
+      if (!batch.slots_.empty() && (bytes > batch_bytes - std::min(batch_bytes, batch.bytes_) ||
                                     charge > limit_bytes - std::min(limit_bytes, charged))) {
         // From the back, so that the oldest ends up in front.
         for (std::size_t j = got; j-- > i;) context_.put_back(batch, *claimed[j], now);

@@ -61,7 +61,10 @@ class TaskThrottle {
  public:
   explicit TaskThrottle(DebtPool& pool) : pool_(&pool) {}
   TaskThrottle(TaskThrottle&& other) noexcept
-      : pool_(std::exchange(other.pool_, nullptr)), rates_(std::exchange(other.rates_, {})) {}
+      : pool_(std::exchange(other.pool_, nullptr)),
+        rates_(std::exchange(other.rates_, {})),
+        turn_(other.turn_),
+        turn_bytes_(other.turn_bytes_) {}
   TaskThrottle& operator=(TaskThrottle&&) = delete;
   ~TaskThrottle() {
     if (pool_ != nullptr && rates_.dirtied_bytes != 0) pool_->add(rates_.dirtied_bytes);
@@ -73,6 +76,9 @@ class TaskThrottle {
   friend class WritebackEngine;
   DebtPool* pool_;
   TaskRates rates_;
+  // What it has had since the batch end of this number: WritebackEngine::has_had_its_turn().
+  std::uint64_t turn_ = 0;
+  std::uint64_t turn_bytes_ = 0;
 };
 
 }  // namespace tidewheel

@@ -16,10 +16,10 @@ FlatFile FlatStore::open_held(InodeHold inode) const {
   return file;
 }
 
-Result<FlatFile> FlatStore::create(FileKey key) {
+Result<FlatFile> FlatStore::create(FileKey key, TaskThrottle* task) {
   const std::uint16_t id = context_id(key);
   // Before anything is held: room for one more dirty object, so that a flood of empty files waits too.
-  auto grant = engine_.balance_dirty_pages(*engine_.context(id), 0);
+  auto grant = engine_.balance_dirty_pages(*engine_.context(id), 0, task);
   if (!grant) return Unexpected(grant.error());
   Result<void> begun = index_->begin_create(key);
   if (!begun && begun.error().code == Reason::kNoSpace && settle_space()) begun = index_->begin_create(key);

@@ -101,7 +101,8 @@ class FlatStore final : private WritebackTarget, private InodeSource {
   ~FlatStore() override;
 
   // ---- files ----
-  Result<FlatFile> create(FileKey key);  // kExists, kNoSpace, kNoMemory; may wait while too much is dirty
+  // kExists, kNoSpace, kNoMemory; may wait while too much is dirty. `task`: as for write().
+  Result<FlatFile> create(FileKey key, TaskThrottle* task = nullptr);
   Result<FlatFile> open(FileKey key);    // kNotFound
   // All of `data`, or an error when nothing could be written; fewer bytes when an error came after some.
   // May wait while too much is dirty. Extends the file; a gap reads as zeros and takes no space.
