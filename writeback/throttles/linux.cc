@@ -81,8 +81,9 @@ class LinuxThrottle final : public Throttle {
     }
     const BandwidthEstimate& estimate = in.device.estimate;
     const Held held = held_to(in);
-    const auto rate = static_cast<std::uint64_t>(static_cast<unsigned __int128>(estimate.rates.dirty_ratelimit) *
-                                                 static_cast<std::uint64_t>(held.ratio) >> 10);
+    const auto ratio = static_cast<std::uint64_t>(held.ratio);
+    const auto rate = static_cast<std::uint64_t>(
+        static_cast<unsigned __int128>(estimate.rates.dirty_ratelimit) * ratio >> 10);
     // What would run dry during a pause: the owner's part where that is what stands near its limit.
     const std::uint64_t held_bytes = held.by_owner ? in.owner.dirty_bytes : in.device.dirty_bytes;
     const Duration longest = linux_control::longest_pause(held_bytes, estimate.average_write_bandwidth);
