@@ -7,7 +7,8 @@
 // their checkpoints. walk-async forces at most once per walk, pass at most once per pass.
 //
 // Ways: `small` an item of an inode's size, by the log's own calls; `buffer` a transaction that changes 64 bytes
-// of one block; `create` one that changes an inode's item and three blocks. `format` is the floor: a small item
+// of one block, the same each time; `create` one that changes an inode's item, a group's header, a block of its
+// tree and the next 64 bytes of a directory's block, which are 2 KiB dirty on average until it is full. `format` is the floor: a small item
 // is locked and formatted, and nothing else. The device drops what is written.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
@@ -49,6 +50,7 @@ namespace {
 constexpr std::uint64_t kDeviceBlocks = 1 << 20;
 constexpr std::uint64_t kLogStart = 1 << 18;  // block
 constexpr std::uint32_t kObjects = 1024;      // of each kind, per thread
+constexpr std::uint32_t kBlocks = 2 * kObjects;  // the second half for creates
 constexpr std::uint32_t kMaxThreads = 8;
 
 LockClass object_class{"bench-object", LockRank::kNone};
@@ -107,9 +109,10 @@ class Machine {
   explicit Machine(const Setup& setup)
       : device_(make_device(setup.latency)),
         budget_(2ULL << 30, 0),
-        cache_(budget_, {.expected_buffers = 2 * kObjects * setup.threads}),
+        cache_(budget_, {.expected_buffers = kBlocks * setup.threads}),
         target_(cache_, *device_, geometry()),
         items_(std::make_unique<SmallItem[]>(kObjects * setup.threads)) {
+    for (LogImage::Owned& image : images_) image = LogImage::make(512);
     JournalOptions options;
     options.log.soft_bytes = setup.soft_bytes;
     options.log.worker_interval = Duration::max();
@@ -120,7 +123,7 @@ class Machine {
     const Lsn start = Lsn::make(1, 0);
     journal_ = std::make_unique<Journal>(target_, place, LogPosition{.tail = start, .head = start}, options);
     for (std::uint32_t i = 0; i < kObjects * setup.threads; ++i) items_[i].ail = &journal_->ail();
-    for (std::uint32_t i = 0; i < kObjects * setup.threads; ++i) make_block({1 + std::uint64_t{i}});
+    for (std::uint32_t i = 0; i < kBlocks * setup.threads; ++i) make_block({1 + std::uint64_t{i}});
     must(journal_->quiesce());
   }
   ~Machine() {
@@ -133,7 +136,7 @@ class Machine {
     MutexLock hold(item.lock);
     ++item.content[0];
     const LogItem::LogSize size = item.size();
-    LogVectorWriter writer(images_[thread]);
+    LogVectorWriter writer(*images_[thread]);
     benchmark::DoNotOptimize(size);
     item.format(writer);
   }
@@ -151,17 +154,17 @@ class Machine {
   void buffer(std::uint32_t thread, std::uint32_t i) {
     auto transaction = Transaction::begin(*journal_, {.payload_bytes = disk::log_bytes_of_buffer(1)});
     must(transaction);
-    change(*transaction, block(thread, i), i / kObjects);
+    change(*transaction, block(thread, i % kObjects), 0);
     must(transaction->commit());
   }
-  // A directory's block for 64 names, a group's header, a block of its inode tree, and the inode.
+  // The blocks of directories are changed 62 times each, then comes the next.
   void create(std::uint32_t thread, std::uint32_t i) TW_NO_THREAD_SAFETY_ANALYSIS {
     auto transaction = Transaction::begin(
         *journal_, {.payload_bytes = 3 * disk::log_bytes_of_buffer(1) + kSmallBytes});
     must(transaction);
-    change(*transaction, block(thread, 0), 0);
-    change(*transaction, block(thread, 1), i / 64);
-    change(*transaction, block(thread, 2 + i / 64), i);
+    change(*transaction, block(thread, kObjects), 0);
+    change(*transaction, block(thread, kObjects + 1 + i / 4096 % 16), i / 64 % 4);
+    change(*transaction, block(thread, kObjects + 64 + i / 62 % 512), i);
     SmallItem& item = items_[thread * kObjects + i % kObjects];
     item.lock.lock();
     ++item.content[0];
@@ -187,7 +190,7 @@ class Machine {
                                            DeviceLimits{.bytes_per_s = 0, .latency = latency});
   }
   static DeviceAddress block(std::uint32_t thread, std::uint32_t i) {
-    return {1 + thread * std::uint64_t{kObjects} + i % kObjects};
+    return {1 + thread * std::uint64_t{kBlocks} + i};
   }
   void make_block(DeviceAddress address) {
     auto transaction = Transaction::begin(*journal_, {.payload_bytes = disk::log_bytes_of_buffer(1)});
@@ -207,8 +210,7 @@ class Machine {
     transaction.log(**read, at, at + 63);
   }
 
-  std::array<LogImage, kMaxThreads> images_{LogImage(512), LogImage(512), LogImage(512), LogImage(512),
-                                            LogImage(512), LogImage(512), LogImage(512), LogImage(512)};
+  std::array<LogImage::Owned, kMaxThreads> images_;
   std::unique_ptr<BlockDevice> device_;
   MemoryBudget budget_;
   BufferCache cache_;

@@ -44,7 +44,8 @@ BufferTarget::BufferTarget(BufferCache& cache, BlockDevice& device, const disk::
       device_(device),
       geometry_(geometry),
       policy_(policy != nullptr ? policy : default_policy()),
-      id_(cache.next_target_id_.fetch_add(1, std::memory_order_relaxed)) {}
+      id_(cache.next_target_id_.fetch_add(1, std::memory_order_relaxed)),
+      blocks_(device.size_bytes() / kFsBlockBytes) {}
 
 BufferTarget::~BufferTarget() {
   drain_io();
@@ -368,7 +369,7 @@ BufferStats BufferCache::stats() const {
 
 Result<void> BufferCache::check_range(const BufferTarget& target, DeviceAddress address,
                                       std::uint32_t length_blocks) const {
-  const std::uint64_t blocks = target.device_.size_bytes() / kFsBlockBytes;
+  const std::uint64_t blocks = target.blocks_;
   if (length_blocks == 0 || length_blocks > kMaxLengthBlocks) return TW_FAIL(kInvalidArgument);
   if (address.value >= blocks || blocks - address.value < length_blocks) return TW_FAIL(kOutOfRange);
   return {};

@@ -88,6 +88,7 @@ class BufferTarget {
   const disk::Geometry geometry_;
   BufferPolicy* const policy_;
   const std::uint32_t id_;
+  const std::uint64_t blocks_;  // of the device, as it was when this was made: a look-up asks no device
   Atomic<std::uint64_t> newest_lsn_{UINT64_MAX};
   Atomic<bool> shut_down_{false};
   std::uint64_t in_flight_ = 0;  // under the cache's io_lock_

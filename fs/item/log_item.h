@@ -4,8 +4,8 @@
 // Threads:   see each method. What runs for the log's completions must not wait for a transaction, for log
 //            space or for an object's lock: it is what frees them.
 // Locks:     the object's lock guards what is formatted; the Ail's lock `lsn` and `in_ail`; flags are atomic.
-// Errors:    everything here is noexcept and cannot fail: memory that a commit needs is allocated before it
-//            begins, a write that fails is told to the item's object, not to who pushed.
+// Errors:    everything here is noexcept and cannot fail: a write that fails is told to the item's object, not
+//            to who pushed.
 // Life:      clean -> in a transaction -> in a checkpoint of the CIL (pinned) -> in the AIL -> clean; on each
 //            way round it may be taken into a transaction again (relogged), and then moves only forward.
 // Invariant: (1) pins equal unpins at rest, one for each checkpoint that holds the item; (2) in the AIL from
@@ -21,12 +21,11 @@
 
 #include "base/atomic.h"
 #include "fs/format/types.h"
+#include "fs/item/log_image.h"
 
 namespace tidewheel {
 
-class LogVectorWriter;
 struct CilEntry;
-struct LogImage;
 
 enum class PushResult : std::uint8_t {
   kPushed,    // it is on its way home, or queued for that
@@ -69,6 +68,7 @@ class LogItem {
   virtual void precommit() noexcept {}
   // An upper bound of what format() will give.
   virtual LogSize size() const noexcept = 0;
+  // Under a short lock: copies, and neither allocates nor waits.
   virtual void format(LogVectorWriter& out) noexcept = 0;
   // Once per item and checkpoint: from here on the object must not be written home.
   virtual void pin() noexcept = 0;
@@ -101,11 +101,14 @@ class LogItem {
   void set(Flag flag) { flags_.fetch_or(flag, std::memory_order_release); }
   void clear(Flag flag) { flags_.fetch_and(~static_cast<std::uint32_t>(flag), std::memory_order_release); }
 
-  // ---- the CIL's: committers, with the object and the CIL's context locked ----
-  std::uint64_t checkpoint = 0;        // the newest that holds it; 0: none so far
-  CilEntry* entry = nullptr;           // its place there; stale once that checkpoint is closed
-  std::unique_ptr<LogImage> shadow;    // the image of the next commit, formatted before the context is locked
-  std::unique_ptr<CilEntry> spare;     // the place of the next checkpoint
+  // ---- the CIL's: the committer, with the object locked and the open checkpoint shared ----
+  std::uint64_t checkpoint = 0;           // the newest that holds it; 0: none so far
+  CilEntry* entry = nullptr;              // its place there; stale once that checkpoint is closed
+  std::unique_ptr<CilEntry> next_entry;   // during a commit that gives it a new place
+  LogImage::Owned next_image;             // during a commit that gives it a new image
+  std::uint32_t next_bytes = 0;           // during a commit: size(), operation headers included
+  bool lacks_entry = false;               // during a commit: neither its own nor a spare one
+  bool lacks_image = false;
 
   // ---- the AIL's, under its lock ----
   using Hook = boost::intrusive::list_member_hook<

@@ -11,9 +11,14 @@ namespace {
 
 LockClass log_class{"log", LockRank::kIclog};
 
-std::uint64_t soft_bytes(const LogPlace& place, const LogOptions& options) {
-  if (options.soft_bytes != 0) return options.soft_bytes;
-  return disk::soft_checkpoint_bytes(std::uint64_t{place.sectors} * kLogSectorBytes);
+// An image of a few bytes takes several times as many in memory.
+constexpr std::uint64_t kMemoryPerByte = 2;
+
+CilLimits limits(const LogPlace& place, const LogOptions& options) {
+  const std::uint64_t soft = options.soft_bytes != 0
+                                 ? options.soft_bytes
+                                 : disk::soft_checkpoint_bytes(std::uint64_t{place.sectors} * kLogSectorBytes);
+  return {.soft_bytes = soft, .soft_memory_bytes = kMemoryPerByte * soft};
 }
 
 }  // namespace
@@ -27,7 +32,7 @@ Log::Log(BlockDevice& device, const LogPlace& place, const LogPosition& position
       write_head_(size_bytes()),
       ring_(new IclogRing(device, place, options.buffers, options.buffer_bytes, *this)),
       costs_{.payload_bytes = ring_->payload_bytes(), .header_bytes = ring_->header_bytes()},
-      cil_(costs_, soft_bytes(place, options), position.next_sequence),
+      cil_(costs_, limits(place, options), position.next_sequence),
       lock_(log_class),
       head_(position.head),
       previous_sector_(position.previous_sector),
@@ -65,11 +70,7 @@ Result<LogTicket> Log::reserve(std::uint32_t payload_bytes, std::uint32_t units,
   const std::uint64_t all = unit * std::max(units, 1U);
   // A checkpoint of this size beside the one before it, which is on its way home, must fit.
   if (all > size_bytes() / 2) return TW_FAIL(kNoSpace);
-  {
-    MutexLock hold(lock_);
-    if (unmounted_) return TW_FAIL(kShutDown);
-  }
-  if (is_shut_down()) return TW_FAIL(kShutDown);
+  if (unmounted_.load(std::memory_order_acquire) || is_shut_down()) return TW_FAIL(kShutDown);
   TW_TRY(reserve_head_.take(all, *this));
   write_head_.take_unchecked(all);
   return LogTicket{.unit_bytes = static_cast<std::uint32_t>(unit),
@@ -165,8 +166,8 @@ std::uint64_t Log::stable_sequence() const {
 Result<void> Log::unmount() {
   TW_ASSERT(cil_.last_used_sequence() == stable_sequence(), "a log is unmounted before it was forced");
   TW_ASSERT(ail_->empty(), "a log is unmounted before everything is at home");
+  unmounted_.store(true, std::memory_order_release);
   MutexLock hold(lock_);
-  unmounted_ = true;
   unmount_wanted_ = true;
   worker_.notify_one();
   while (!unmount_stable_ && !is_shut_down()) changed_.wait(lock_);

@@ -176,6 +176,7 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   Cil cil_;
 
   Atomic<bool> dead_{false};  // acquire and release: who sees it sees why
+  Atomic<bool> unmounted_{false};  // release in unmount(), acquire in reserve()
   Atomic<std::uint64_t> forces_{0};
 
   // ---- under lock_ ----
@@ -190,7 +191,6 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   bool tail_record_wanted_ TW_GUARDED_BY(lock_) = false;
   bool space_asked_ TW_GUARDED_BY(lock_) = false;  // somebody waits for space, or there may be some
   bool need_told_ TW_GUARDED_BY(lock_) = false;    // the AIL pushes for those who wait
-  bool unmounted_ TW_GUARDED_BY(lock_) = false;
   bool unmount_wanted_ TW_GUARDED_BY(lock_) = false;
   bool unmount_stable_ TW_GUARDED_BY(lock_) = false;
   bool stopping_ TW_GUARDED_BY(lock_) = false;

@@ -83,6 +83,7 @@ void Log::end_checkpoint(Checkpoint& checkpoint, bool stable) {
     if (!stable) entry->item->set(LogItem::kAborted);
     entry->item->unpin(!stable);
   }
+  cil_.ended(checkpoint);
   MutexLock hold(lock_);
   if (stable) {
     TW_ASSERT(checkpoint.sequence == stable_sequence_ + 1, "checkpoints become stable out of order");

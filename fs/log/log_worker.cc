@@ -245,12 +245,13 @@ void Log::write_next_checkpoint() {
     if (entry->whiteout) continue;
     const LogImage& image = *entry->image;
     for (std::uint32_t at = 0; at < image.used;) {
-      const auto& op = *reinterpret_cast<const disk::LogOp*>(image.data.get() + at);
+      const auto& op = *reinterpret_cast<const disk::LogOp*>(image.data() + at);
       at += LogVectorWriter::kOpBytes;
-      stream.add(op.flags, {image.data.get() + at, op.bytes});
+      stream.add(op.flags, {image.data() + at, op.bytes});
       at += op.bytes;
     }
   }
+  cil_.written(*checkpoint);
   disk::LogCommit commit{};
   commit.sequence = checkpoint->sequence;
   commit.start_lsn = checkpoint->start.value;

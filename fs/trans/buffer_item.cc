@@ -1,6 +1,7 @@
 #include "fs/trans/buffer_item.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/assert.h"
@@ -70,11 +71,19 @@ void BufferItem::mark_ordered() {
   ordered_ = true;
 }
 
+std::uint32_t BufferItem::next_chunk(std::uint32_t from, bool dirty) const {
+  while (from < chunks()) {
+    const std::uint32_t word = dirty ? dirty_[from / 32] : ~dirty_[from / 32];
+    const std::uint32_t rest = word >> from % 32;
+    if (rest != 0) return std::min(from + static_cast<std::uint32_t>(std::countr_zero(rest)), chunks());
+    from = (from / 32 + 1) * 32;
+  }
+  return chunks();
+}
+
 bool BufferItem::next_run(std::uint32_t from, std::uint32_t& first, std::uint32_t& count) const {
-  first = from;
-  while (first < chunks() && !dirty_chunk(first)) ++first;
-  count = 0;
-  while (first + count < chunks() && dirty_chunk(first + count)) ++count;
+  first = next_chunk(from, true);
+  count = next_chunk(first, false) - first;
   return count != 0;
 }
 

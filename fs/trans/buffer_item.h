@@ -41,6 +41,9 @@ class BufferItem final : public LogItem, public BufferClient {
   }
   // The lock outlives the next commit.
   void set_kept(bool kept) { kept_ = kept; }
+  // Where its transaction has it.
+  void set_place(std::uint32_t place) { place_ = place; }
+  std::uint32_t place() const { return place_; }
   bool stale() const { return (flags_on_disk_ & disk::kBufferCancel) != 0; }
   bool ordered() const { return ordered_; }
 
@@ -69,7 +72,8 @@ class BufferItem final : public LogItem, public BufferClient {
   ~BufferItem() = default;
 
   std::uint32_t chunks() const { return buffer_.length_bytes() / disk::kDirtyChunkBytes; }
-  bool dirty_chunk(std::uint32_t chunk) const { return (dirty_[chunk / 32] >> chunk % 32 & 1) != 0; }
+  // The first chunk from this one on that is dirty, or clean; chunks(): none.
+  std::uint32_t next_chunk(std::uint32_t from, bool dirty) const;
   // The run of dirty chunks that begins at or after `from`. False: none.
   bool next_run(std::uint32_t from, std::uint32_t& first, std::uint32_t& count) const;
   void detach();  // from its buffer, which is locked, or which nobody else can reach any more
@@ -87,6 +91,7 @@ class BufferItem final : public LogItem, public BufferClient {
 
   // ---- under the buffer's lock ----
   std::array<std::uint32_t, kWords> dirty_{};
+  std::uint32_t place_ = 0;
   std::uint16_t flags_on_disk_ = 0;
   bool ordered_ = false;
   bool kept_ = false;

@@ -20,35 +20,46 @@ Transaction::Transaction(Transaction&& other) noexcept
     : journal_(std::exchange(other.journal_, nullptr)),
       ticket_(std::exchange(other.ticket_, {})),
       items_(std::move(other.items_)),
+      by_address_(std::move(other.by_address_)),
       dirty_(std::exchange(other.dirty_, false)) {
   other.items_.clear();
 }
 
 // ---- joining ----
 
-Transaction::Joined* Transaction::find(const Buffer& buffer) {
-  // A transaction has a dozen: no index is faster.
-  for (Joined& joined : items_) {
-    if (joined.buffer == &buffer) return &joined;
-  }
-  return nullptr;
-}
-
+// Its item knows the place, and is this transaction's as long as the buffer is.
 Transaction::Joined& Transaction::joined(const Buffer& buffer) {
-  Joined* const found = find(buffer);
-  TW_ASSERT(found != nullptr, "a buffer is changed that has not joined the transaction");
-  return *found;
+  const auto* const item = static_cast<const BufferItem*>(buffer.client());
+  TW_ASSERT(item != nullptr && item->place() < items_.size() && items_[item->place()].buffer == &buffer,
+            "a buffer is changed that has not joined the transaction");
+  return items_[item->place()];
 }
 
-Buffer* Transaction::find(DeviceAddress address) {
-  for (Joined& joined : items_) {
+Buffer* Transaction::find(DeviceAddress address) const {
+  if (items_.size() > kFew) {
+    const auto found = by_address_.find(address.value);
+    return found == by_address_.end() ? nullptr : found->second;
+  }
+  for (const Joined& joined : items_) {
     if (joined.buffer != nullptr && joined.buffer->address() == address) return joined.buffer;
   }
   return nullptr;
 }
 
+Transaction::Joined& Transaction::add(const Joined& joined) {
+  Joined& added = items_.emplace_back(joined);
+  added.number = static_cast<std::uint32_t>(items_.size() - 1);
+  if (added.buffer != nullptr) static_cast<BufferItem*>(added.item)->set_place(added.number);
+  if (items_.size() <= kFew) return added;
+  const std::size_t not_indexed = items_.size() == kFew + 1 ? 0 : added.number;
+  for (std::size_t i = not_indexed; i < items_.size(); ++i) {
+    if (items_[i].buffer != nullptr) by_address_.emplace(items_[i].buffer->address().value, items_[i].buffer);
+  }
+  return added;
+}
+
 Buffer* Transaction::join_buffer(LockedBuffer buffer) {
-  items_.push_back({.item = &BufferItem::of(*journal_, *buffer), .buffer = buffer.get()});
+  add({.item = &BufferItem::of(*journal_, *buffer), .buffer = buffer.get()});
   return buffer.detach();  // hold and lock are the item's to give up
 }
 
@@ -73,7 +84,7 @@ Result<Buffer*> Transaction::make(DeviceAddress address, std::uint32_t length_bl
   return made;
 }
 
-void Transaction::join(LogItem& item) { items_.push_back({.item = &item}); }
+void Transaction::join(LogItem& item) { add({.item = &item}); }
 
 // ---- changing ----
 
@@ -117,13 +128,13 @@ void Transaction::keep(Buffer& buffer) {
 IntentItem& Transaction::log_intent(disk::LogItemType type, std::uint64_t id, std::uint32_t count,
                                     std::span<const std::byte> things) {
   auto* const intent = new IntentItem(journal_->ail(), type, id, count, things);
-  items_.push_back({.item = intent, .dirty = true});
+  add({.item = intent, .dirty = true});
   dirty_ = true;
   return *intent;
 }
 
 void Transaction::log_done(disk::LogItemType type, IntentItem& intent) {
-  items_.push_back({.item = new DoneItem(type, intent), .dirty = true});
+  add({.item = new DoneItem(type, intent), .dirty = true});
   dirty_ = true;
 }
 
@@ -141,11 +152,12 @@ Result<std::uint64_t> Transaction::commit_items(bool keep) {
       if (one.kept) static_cast<BufferItem*>(one.item)->set_kept(one.kept = false);
     }
   }
-  std::stable_sort(items_.begin(), items_.end(), [](const Joined& a, const Joined& b) {
-    return a.item->sort_key() < b.item->sort_key();
+  for (Joined& one : items_) one.sort_key = one.item->sort_key();
+  // Not std::stable_sort: that allocates.
+  std::sort(items_.begin(), items_.end(), [](const Joined& a, const Joined& b) {
+    return a.sort_key != b.sort_key ? a.sort_key < b.sort_key : a.number < b.number;
   });
-  std::vector<LogItem*> logged;
-  logged.reserve(items_.size());
+  boost::container::small_vector<LogItem*, kFew> logged;
   for (const Joined& one : items_) {
     if (!one.dirty) continue;
     one.item->precommit();
@@ -155,10 +167,18 @@ Result<std::uint64_t> Transaction::commit_items(bool keep) {
   for (const Joined& one : items_) {
     if (!one.dirty && !one.kept) release(one);
   }
-  std::erase_if(items_, [](const Joined& one) { return !one.kept; });
-  for (Joined& one : items_) one.dirty = false;
+  boost::container::small_vector<Joined, kFew> kept;
+  for (const Joined& one : items_) {
+    if (one.kept) kept.push_back(one);
+  }
+  items_.clear();
+  by_address_.clear();
+  for (Joined& one : kept) {
+    one.dirty = false;
+    add(one);
+  }
   dirty_ = false;
-  return logged.empty() ? 0 : journal_->log().commit(logged, ticket_);
+  return logged.empty() ? 0 : journal_->log().commit(std::span(logged.data(), logged.size()), ticket_);
 }
 
 Result<std::uint64_t> Transaction::commit() {
@@ -196,6 +216,7 @@ void Transaction::cancel() {
     release(one);
   }
   items_.clear();
+  by_address_.clear();
   dirty_ = false;
   end();
 }

@@ -14,11 +14,13 @@
 // Errors:    begin(), roll(), commit(): kShutDown; read(): the cache's. After an error of read() the
 //            transaction goes on; the caller cancels it. From log() on it is dirty: then it commits, or the
 //            mount shuts down, before anything is unlocked, for its changes can't be taken back.
-// Invariant: commit() allocates only what formatting needs, before any lock of the log is taken, and cannot
-//            fail for want of space: the reservation covered it.
+// Invariant: commit() cannot fail for want of space: the reservation covered it. A transaction of up to kFew
+//            items allocates nothing itself (images: fs/log/cil.h; a clean buffer's item: buffer_item.h).
 #pragma once
 #include <cstdint>
-#include <vector>
+#include <unordered_map>
+
+#include <boost/container/small_vector.hpp>
 
 #include "fs/trans/buffer_item.h"
 #include "fs/trans/intent_item.h"
@@ -78,25 +80,30 @@ class Transaction {
  private:
   struct Joined {
     LogItem* item = nullptr;
-    Buffer* buffer = nullptr;  // null: another kind
+    Buffer* buffer = nullptr;    // null: another kind
+    std::uint64_t sort_key = 0;  // at the commit
+    std::uint32_t number = 0;    // in the order of joining
     bool dirty = false;
     bool kept = false;
     bool made = false;  // make(): its content counts from the first log() or order() on
   };
+  // More than these are found through an index, and take memory.
+  static constexpr std::size_t kFew = 16;
 
   Transaction(Journal& journal, const LogTicket& ticket) : journal_(&journal), ticket_(ticket) {}
-  Joined* find(const Buffer& buffer);
   Joined& joined(const Buffer& buffer);
   Joined& changed(Buffer& buffer);
   static void release(const Joined& one);
-  Buffer* find(DeviceAddress address);
+  Buffer* find(DeviceAddress address) const;
+  Joined& add(const Joined& joined);
   Buffer* join_buffer(LockedBuffer buffer);
   Result<std::uint64_t> commit_items(bool keep);
   void end();
 
   Journal* journal_;  // null: ended
   LogTicket ticket_;
-  std::vector<Joined> items_;
+  boost::container::small_vector<Joined, kFew> items_;
+  std::unordered_map<std::uint64_t, Buffer*> by_address_;  // of all buffers, once there are more than kFew items
   bool dirty_ = false;
 };
 
