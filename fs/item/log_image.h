@@ -1,7 +1,8 @@
 // fs/item/log_image.h: what one item logs, formatted: operations in memory as they will lie in a record's
 // payload, except for the checkpoint's number, which the writer of the record fills in.
 // Owns:      its bytes, which lie behind it in one allocation.
-// Threads:   none of its own: an image belongs to a commit, then to a checkpoint, then to the CIL's spare ones.
+// Threads:   none of its own: an image belongs to a commit, then to a checkpoint, then to the CIL's spare
+//            ones.
 // Units:     bytes.
 // Invariant: `used` never exceeds `capacity`.
 #pragma once
@@ -23,8 +24,9 @@ struct LogImage {
   };
   using Owned = std::unique_ptr<LogImage, Free>;
 
-  // Capacities come in classes, half a power of two apart, so that a spare image fits another item, and one that
-  // grows a little needs none. What is larger than the largest class has its own size and is in no class.
+  // Capacities come in classes, half a power of two apart, so that a spare image fits another item, and one
+  // that grows a little needs none. What is larger than the largest class has its own size and is in no
+  // class.
   static constexpr std::uint32_t kClasses = 21;  // 128, 192, 256, 384 ... 131072
   static constexpr std::uint32_t class_of(std::uint32_t bytes) {
     if (bytes <= 128) return 0;

@@ -4,8 +4,8 @@
 // Threads:   see each method. What runs for the log's completions must not wait for a transaction, for log
 //            space or for an object's lock: it is what frees them.
 // Locks:     the object's lock guards what is formatted; the Ail's lock `lsn` and `in_ail`; flags are atomic.
-// Errors:    everything here is noexcept and cannot fail: a write that fails is told to the item's object, not
-//            to who pushed.
+// Errors:    everything here is noexcept and cannot fail: a write that fails is told to the item's object,
+//            not to who pushed.
 // Life:      clean -> in a transaction -> in a checkpoint of the CIL (pinned) -> in the AIL -> clean; on each
 //            way round it may be taken into a transaction again (relogged), and then moves only forward.
 // Invariant: (1) pins equal unpins at rest, one for each checkpoint that holds the item; (2) in the AIL from

@@ -93,8 +93,8 @@ bool Cil::equip_locked(Shard& shard, std::span<LogItem* const> items, std::uint6
   return equipped;
 }
 
-// What an item has been given it keeps, so that the next look finds it. Where the checkpoint was closed meanwhile
-// others may lack something then; not more often than there are items.
+// What an item has been given it keeps, so that the next look finds it. Where the checkpoint was closed
+// meanwhile others may lack something then; not more often than there are items.
 void Cil::allocate(std::span<LogItem* const> items, CilStats& counted) {
   for (LogItem* const item : items) {
     if (item->lacks_entry) {
@@ -219,7 +219,8 @@ Cil::Committed Cil::commit(std::span<LogItem* const> items, LogTicket& ticket) n
     enter_locked(shard, items, committed.sequence, entered);
     ticket.available_bytes -= account_locked(shard, entered);
     TW_ASSERT(ticket.available_bytes >= 0, "a transaction logs more than it reserved");
-    // Before the checkpoint is given up: it must not be written, and its items unpinned, while they look locked.
+    // Before the checkpoint is given up: it must not be written, and its items unpinned, while they look
+    // locked.
     for (LogItem* const item : items) {
       const bool whited_out = item->checkpoint != committed.sequence;
       if (whited_out) {
@@ -246,9 +247,9 @@ Cil::Fill Cil::fill() const {
 
 // ---- the switch ----
 
-// Not analysed, as close() is not: clang knows no set of locks. By trying, since the rank stack knows no set of
-// one rank either: it is one thread that ever has two of them, so nothing is waited for in a circle, and a commit
-// keeps its shard for a microsecond.
+// Not analysed, as close() is not: clang knows no set of locks. By trying, since the rank stack knows no set
+// of one rank either: it is one thread that ever has two of them, so nothing is waited for in a circle, and a
+// commit keeps its shard for a microsecond.
 void Cil::lock_every_shard() TW_NO_THREAD_SAFETY_ANALYSIS {
   for (Shard& shard : shards_) {
     while (!shard.lock.try_lock()) yield_thread();

@@ -1,25 +1,26 @@
 // fs/log/cil.h: committed items list: transactions gather here in memory until a checkpoint writes them.
 //
-// A commit takes the lock of one of kShards shards, and holds it until its items are unlocked: that is its share
-// of the open checkpoint, and the one lock that it takes. An item that is in the checkpoint already is formatted
-// into its image there (relogging); another takes a new place in the shard's list. The switch takes all shards'
-// locks and all lists, by splicing, and touches no item: an item knows by the checkpoint's number that its place
-// is stale.
+// A commit takes the lock of one of kShards shards, and holds it until its items are unlocked: that is its
+// share of the open checkpoint, and the one lock that it takes. An item that is in the checkpoint already is
+// formatted into its image there (relogging); another takes a new place in the shard's list. The switch takes
+// all shards' locks and all lists, by splicing, and touches no item: an item knows by the checkpoint's number
+// that its place is stale.
 //
-// Images and places come from the shard's spare ones, to which written checkpoints return theirs. Where they do
-// not reach, the lock is given up to allocate, and the commit begins again: memory that is short is won back by
-// writing, which may need the switch.
+// Images and places come from the shard's spare ones, to which written checkpoints return theirs. Where they
+// do not reach, the lock is given up to allocate, and the commit begins again: memory that is short is won
+// back by writing, which may need the switch.
 //
 // Owns:      the open checkpoint's entries; spare images and entries.
-// Threads:   commit() by many; close() and written() by the log's worker alone; ended() by its completion thread.
+// Threads:   commit() by many; close() and written() by the log's worker alone; ended() by its completion
+//            thread.
 // Locks:     a shard's (kCilShard): its list, its sums, and a share of open_sequence_ and used_, which are
 //            written with all shards locked. No memory is allocated under it.
 // Units:     bytes of log; bytes of memory.
 // Errors:    none: a commit cannot fail. Whether the log still lives is asked before.
 // Invariant: (1) an item has one place in a checkpoint, with its newest image, and is pinned once for it;
 //            (2) a commit's items are all in one checkpoint; (3) each shard's tickets cover the records that
-//            its images can fill, counted as if they were written by themselves; (4) what is relogged, and what
-//            finds spare memory, allocates nothing.
+//            its images can fill, counted as if they were written by themselves; (4) what is relogged, and
+//            what finds spare memory, allocates nothing.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -15,9 +15,9 @@ LockClass log_class{"log", LockRank::kIclog};
 constexpr std::uint64_t kMemoryPerByte = 2;
 
 CilLimits limits(const LogPlace& place, const LogOptions& options) {
-  const std::uint64_t soft = options.soft_bytes != 0
-                                 ? options.soft_bytes
-                                 : disk::soft_checkpoint_bytes(std::uint64_t{place.sectors} * kLogSectorBytes);
+  const std::uint64_t log_bytes = std::uint64_t{place.sectors} * kLogSectorBytes;
+  const std::uint64_t soft =
+      options.soft_bytes != 0 ? options.soft_bytes : disk::soft_checkpoint_bytes(log_bytes);
   return {.soft_bytes = soft, .soft_memory_bytes = kMemoryPerByte * soft};
 }
 

@@ -103,7 +103,7 @@ class Transaction {
   Journal* journal_;  // null: ended
   LogTicket ticket_;
   boost::container::small_vector<Joined, kFew> items_;
-  std::unordered_map<std::uint64_t, Buffer*> by_address_;  // of all buffers, once there are more than kFew items
+  std::unordered_map<std::uint64_t, Buffer*> by_address_;  // all, once there are more than kFew items
   bool dirty_ = false;
 };
 

@@ -36,17 +36,20 @@ SIM_TEST_WITH(FaultTransactionSim, WhatIsAbortedNeverReachesTheDevice, (sim::Opt
   TransRig rig;
   SIM_CHECK(rig.change(0, 1) != 0);
   SIM_CHECK(rig.journal->log().force_all().has_value());
-  SIM_CHECK(rig.change(0, 2) != 0);
+  const std::uint64_t second = rig.change(0, 2);
+  SIM_CHECK(second != 0);
   Thread killer("kill", [&rig] { rig.journal->shut_down(Error{Reason::kIo, 0, 0}); });
   Thread pusher("push", [&rig] {
     for (int i = 0; i < 3; ++i) rig.journal->ail().push_all();
   });
-  rig.change(1, 3);  // wakes the worker of a dead log
+  const std::uint64_t third = rig.change(1, 3);  // wakes the worker of a dead log
   pusher.join();
   killer.join();
   rig.journal->close();
-  SIM_CHECK(rig.home(0) != 2);
-  SIM_CHECK(rig.home(1) != 3);
+  // The pusher forces the log for what is pinned: now and then that is over before the end comes.
+  const std::uint64_t stable = rig.journal->log().stable_sequence();
+  SIM_CHECK(stable >= second || rig.home(0) != 2);
+  SIM_CHECK((third != 0 && stable >= third) || rig.home(1) != 3);
   rig.expect_at_rest();
 }
 
