@@ -44,6 +44,7 @@ void Mapping::bind(MappingStripe& stripe, std::uint16_t stripe_number) {
   TW_ASSERT(pages() == 0, "a mapping with pages changes its lock");
   stripe_ = &stripe;
   stripe_number_ = stripe_number;
+  writeback_index_ = 0;
 }
 
 Page* Mapping::find_locked(std::uint64_t index) const {
@@ -147,11 +148,14 @@ Page* Mapping::next_tagged_locked(std::uint64_t from, PageTag tag) const {
   return first_from(from, number);
 }
 
-void Mapping::tag_to_write_locked() {
-  for (Page* page = next_tagged_locked(0, PageTag::kDirty); page != nullptr;
-       page = next_tagged_locked(page->index + 1, PageTag::kDirty)) {
+std::uint64_t Mapping::tag_to_write_locked(std::uint64_t from, std::uint64_t end, std::uint32_t most) {
+  for (; most != 0; --most) {
+    Page* page = next_tagged_locked(from, PageTag::kDirty);
+    if (page == nullptr || page->index >= end) return end;
     set_tag_locked(*page, PageTag::kToWrite);
+    from = page->index + 1;
   }
+  return from;
 }
 
 void Mapping::check_invariants_locked() const {

@@ -87,8 +87,16 @@ class Mapping {
   // The first page at or after `from` (with the tag): cost by what it finds, not by what lies between.
   Page* next_locked(std::uint64_t from) const TW_REQUIRES(mutex());
   Page* next_tagged_locked(std::uint64_t from, PageTag tag) const TW_REQUIRES(mutex());
-  // Every dirty page gets to-write as well: what a sync has to write, so that it ends though writers go on.
-  void tag_to_write_locked() TW_REQUIRES(mutex());
+  // Up to `most` dirty pages of [from, end) get to-write as well: what a sync has to write, so that it ends
+  // though writers go on. Answers where the next hold goes on; `end`: there are no more.
+  std::uint64_t tag_to_write_locked(std::uint64_t from, std::uint64_t end, std::uint32_t most)
+      TW_REQUIRES(mutex());
+  std::uint32_t to_write_pages_locked() const TW_REQUIRES(mutex()) {
+    return tag_count_[static_cast<unsigned>(PageTag::kToWrite)].load(std::memory_order_relaxed);
+  }
+  // Where the next pass of background writing begins. A hint: whatever it is, every dirty page has its turn.
+  std::uint64_t writeback_index_locked() const TW_REQUIRES(mutex()) { return writeback_index_; }
+  void set_writeback_index_locked(std::uint64_t index) TW_REQUIRES(mutex()) { writeback_index_ = index; }
 
   // Without the lock, as of some moment near.
   std::uint32_t pages() const { return pages_.load(std::memory_order_relaxed); }
@@ -119,6 +127,7 @@ class Mapping {
     Array* array_;
     Node* root_;
   };
+  std::uint64_t writeback_index_ = 0;  // under mutex()
   Atomic<std::uint32_t> pages_{0};         // written under mutex()
   Atomic<std::uint32_t> tag_count_[kPageTags];  // written under mutex(), seq_cst: see above
   std::uint16_t stripe_number_ = 0;

@@ -31,9 +31,17 @@ namespace tidewheel {
 // owner, so that writing allocates nothing in the long run.
 struct WritebackPages {
   std::vector<Page*> pages;
-  bool more = false;  // there are further dirty pages: the outcome is kPartial
+  bool more = false;             // the last call has left dirty pages: the outcome is kPartial
+  std::uint64_t first_left = 0;  // with `more`: the index of the first of them
+  // What it cost: pages looked at, and at most so many under one hold of the mapping's lock.
+  std::uint64_t visited = 0;
+  std::uint32_t most_per_hold = 0;
 
-  void clear() { pages.clear(); more = false; }
+  void clear() {
+    pages.clear();
+    more = false;
+    first_left = visited = most_per_hold = 0;
+  }
   std::uint64_t bytes() const { return pages.size() * kPageBytes; }
 };
 
@@ -90,10 +98,15 @@ class PageCache final : public Shrinker {
 
   // ---- the writeback target ----
   // After begin_write(): dirty pages become pages under writeback, ascending, at most max_pages, appended to
-  // `out`. kToWrite: only those that tag_to_write() marked. Waits for writers that copy into such a page.
+  // `out`. Waits for writers that copy into such a page.
+  // kDirty (background): begins where the last such pass of the file was cut off, and ends at the file's end:
+  // a file whose front is dirtied all the time is written to its end too. The next one begins at the front.
+  // kToWrite (sync, fsync): what tag_to_write() marked, and nothing that was dirtied since; from the front.
   void begin_writeback(Inode& inode, WritebackPages& out, std::uint32_t max_pages,
                        PageTag what = PageTag::kDirty);
-  void tag_to_write(Inode& inode);
+  // Marks what is dirty now, up to the end that the file has now: an appender adds nothing to it. Answers that
+  // size; it is on the device when what was marked is. `out`: the cost alone.
+  std::uint64_t tag_to_write(Inode& inode, WritebackPages& out);
   // ok: clean and reclaimable. Not ok: dirty again. Then wakes who waits for pages or memory.
   void end_writeback(Inode& inode, std::span<Page* const> pages, bool ok);
 

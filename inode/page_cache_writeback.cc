@@ -1,4 +1,5 @@
 // What a writeback target does with an inode's pages.
+#include <algorithm>
 #include <array>
 
 #include "base/assert.h"
@@ -8,28 +9,61 @@ namespace tidewheel {
 
 namespace {
 constexpr std::uint32_t kPagesPerHold = 64;  // about 2 us of tags; writers of 1 in 1,024 inodes wait for it
+
+void note_hold(WritebackPages& out, std::uint32_t visited) {
+  out.visited += visited;
+  out.most_per_hold = std::max(out.most_per_hold, visited);
+}
 }  // namespace
 
-void PageCache::tag_to_write(Inode& inode) {
-  MutexLock lock(inode.mapping().mutex());
-  inode.mapping().tag_to_write_locked();
+std::uint64_t PageCache::tag_to_write(Inode& inode, WritebackPages& out) {
+  Mapping& mapping = inode.mapping();
+  std::uint64_t size = 0;
+  std::uint64_t end = 1;
+  for (std::uint64_t from = 0; from < end;) {
+    MutexLock lock(mapping.mutex());
+    if (from == 0) {
+      size = inode.size();
+      // What lies past it (a truncate is about to drop it) need not be written.
+      end = (size + kPageBytes - 1) / kPageBytes;
+    }
+    const std::uint32_t before = mapping.to_write_pages_locked();
+    from = mapping.tag_to_write_locked(from, end, kPagesPerHold);
+    note_hold(out, mapping.to_write_pages_locked() - before);
+  }
+  return size;
 }
 
 void PageCache::begin_writeback(Inode& inode, WritebackPages& out, std::uint32_t max_pages, PageTag what) {
   TW_DASSERT(what != PageTag::kWriteback, "pages under writeback are begun already");
   Mapping& mapping = inode.mapping();
+  const bool cyclic = what == PageTag::kDirty;
+  std::uint64_t start = 0;
   std::uint64_t from = 0;
   std::uint32_t taken = 0;
-  out.more = false;
+  bool begun = false;
   for (bool ended = false; !ended;) {
     MutexLock lock(mapping.mutex());
-    for (std::uint32_t held = 0; held < kPagesPerHold && !ended;) {
+    if (cyclic && !begun) start = from = mapping.writeback_index_locked();
+    begun = true;
+    std::uint32_t held = 0;
+    while (held < kPagesPerHold && !ended) {
       Page* page = mapping.next_tagged_locked(from, what);
+      if (page == nullptr && taken == 0 && start != 0) {
+        // Nothing from there on (any more). A pass without a page would be no progress.
+        start = from = 0;
+        continue;
+      }
       if (page == nullptr || taken == max_pages) {
+        // No wrap: a store gets ascending indexes. What lies before `start` is the next pass's.
+        if (cyclic) mapping.set_writeback_index_locked(page == nullptr ? 0 : from);
+        if (start != 0) page = mapping.next_tagged_locked(0, PageTag::kDirty);
         out.more = page != nullptr;
+        if (out.more) out.first_left = page->index;
         ended = true;
         break;
       }
+      ++held;
       if ((page->flags & kPageLocked) != 0) {
         mapping.wait_locked();  // a copy into it: the page is dirty, so nobody is reading it in
         continue;
@@ -40,8 +74,8 @@ void PageCache::begin_writeback(Inode& inode, WritebackPages& out, std::uint32_t
       out.pages.push_back(page);
       from = page->index + 1;
       ++taken;
-      ++held;
     }
+    note_hold(out, held);
   }
   dirty_pages_.add(-static_cast<std::int64_t>(taken));
   writeback_pages_.add(taken);

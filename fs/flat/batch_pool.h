@@ -19,10 +19,9 @@ namespace tidewheel {
 struct BatchInFlight {
   // The part of one slot: ranges in the arrays below.
   struct Part {
-    std::uint64_t size = 0;  // of the file when its pages were taken
+    std::uint64_t size = 0;  // how much of the file is on the device once this part is
     std::size_t first_page = 0, pages = 0;
     std::size_t first_fresh = 0, fresh = 0;
-    bool more = false;  // dirty pages were left for another turn
   };
   // Pages of one slot that lie together on the device and in the file.
   struct Piece {

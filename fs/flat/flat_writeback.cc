@@ -27,15 +27,18 @@ void FlatStore::write_batch(Batch& batch) {
 // Dirty pages come under writeback, slot by slot; from here on their memory stands still, and the engine
 // counts them as being written.
 void FlatStore::gather(BatchInFlight& io, Batch& batch) {
+  const bool integrity = batch.kind() == WorkKind::kSync || batch.kind() == WorkKind::kFsync;
   for (WriteSlot& slot : batch.slots()) {
     BatchInFlight::Part& part = io.parts.emplace_back();
     slot.outcome = WriteOutcome::kWritten;
     if (slot.object == nullptr) continue;
     Inode& inode = Inode::from(*slot.object);
-    {
-      // Before the pages: whoever extends the file afterwards finds its class bits cleared and marks it dirty
-      // again. Under the lock: who extended it before, and found the bits still set, has let go of the lock
-      // by now, so its size is seen; a load by itself may answer the size of before.
+    // The size before the pages: whoever extends the file afterwards finds its class bits cleared and marks it
+    // dirty again. Under the lock: who extended it before, and found the bits still set, has let go of the
+    // lock by now, so its size is seen; a load by itself may answer the size of before.
+    if (integrity) {
+      part.size = pages_->tag_to_write(inode, io.pages);
+    } else {
       MutexLock lock(inode.mapping().mutex());
       part.size = inode.size();
     }
@@ -43,11 +46,13 @@ void FlatStore::gather(BatchInFlight& io, Batch& batch) {
     io.pages.more = false;
     const std::uint64_t most = std::clamp<std::uint64_t>(slot.limit_bytes / kPageBytes, 1, UINT32_MAX);
     if (inode.mapping().dirty_pages() != 0) {
-      pages_->begin_writeback(inode, io.pages, static_cast<std::uint32_t>(most));
+      pages_->begin_writeback(inode, io.pages, static_cast<std::uint32_t>(most),
+                              integrity ? PageTag::kToWrite : PageTag::kDirty);
     }
     part.pages = io.pages.pages.size() - part.first_page;
-    part.more = io.pages.more;
-    if (!part.more) continue;
+    if (!io.pages.more) continue;
+    // Up to there the file is on the device, once this part is.
+    part.size = std::min(part.size, io.pages.first_left * kPageBytes);
     slot.outcome = WriteOutcome::kPartial;
     slot.written_bytes = part.pages * kPageBytes;
   }
@@ -117,9 +122,7 @@ void FlatStore::end_batch(Batch& batch) {
     const bool written = slot.outcome == WriteOutcome::kWritten || slot.outcome == WriteOutcome::kPartial;
     if (written) {
       // Data is on the device: now the index, and then the pages may leave memory.
-      std::uint64_t size = part.size;
-      if (part.more) size = pages.empty() ? 0 : std::min(size, (pages.back()->index + 1) * kPageBytes);
-      index_->commit(inode, fresh, size);
+      index_->commit(inode, fresh, part.size);
     } else {
       std::uint64_t fresh_pages = 0;
       for (const FileExtent& extent : fresh) {

@@ -178,12 +178,18 @@ void World::write_batch(Batch& batch) {
     free_pages_.pop_back();
   }
   all->clear();
+  const bool integrity = batch.kind() == WorkKind::kSync || batch.kind() == WorkKind::kFsync;
   for (WriteSlot& slot : batch.slots()) {
     const std::size_t first = all->pages.size();
-    const std::uint64_t most = std::min<std::uint64_t>(slot.limit_bytes / kPageBytes, UINT32_MAX);
-    pages_->begin_writeback(Inode::from(*slot.object), *all, static_cast<std::uint32_t>(most));
+    const std::uint64_t most = std::clamp<std::uint64_t>(slot.limit_bytes / kPageBytes, 1, UINT32_MAX);
+    Inode& inode = Inode::from(*slot.object);
+    if (integrity) pages_->tag_to_write(inode, *all);
+    pages_->begin_writeback(inode, *all, static_cast<std::uint32_t>(most),
+                            integrity ? PageTag::kToWrite : PageTag::kDirty);
     slot.outcome = all->more ? WriteOutcome::kPartial : WriteOutcome::kWritten;
-    slot.target_data = reinterpret_cast<void*>(all->pages.size() - first);
+    const std::size_t taken = all->pages.size() - first;
+    slot.written_bytes = taken * kPageBytes;
+    slot.target_data = reinterpret_cast<void*>(taken);
   }
   const std::uint64_t bytes = all->bytes();
   batch.io = {all->pages.size(), bytes, 1};

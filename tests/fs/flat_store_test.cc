@@ -199,6 +199,26 @@ TEST_F(FlatStoreTest, SplitsAHugeFileIntoRequests) {
   EXPECT_TRUE(read_all(store(), file) == bytes);
 }
 
+// A slice of background work leaves the place in the file's middle where the next one goes on.
+TEST_F(FlatStoreTest, AnFsyncTakesTheWholeFileWhereverBackgroundHasStopped) {
+  make({.dirty_bytes = 64 * kMiB});
+  const FileKey key = FileKey::of(0, 0, 0);
+  auto file = store().create(key).value();
+  const auto bytes = pattern(key, 0, 12 * kMiB);
+  ASSERT_EQ(store().write(file, 0, bytes).value(), bytes.size());
+  WritebackEngine& engine = *harness_->engine_;
+  engine.reclaim(*engine.context(0), 1);
+  while (engine.stats().batches == 0) yield_thread();
+  ASSERT_EQ(engine.stats().io_bytes, engine.options().batch_bytes);
+  ASSERT_TRUE(store().write(file, 0, std::span(bytes).first(kPageBytes)));
+  ASSERT_TRUE(store().fsync(file));
+  EXPECT_EQ(engine.stats().batches, 2U) << "one pass, from the front";
+  EXPECT_EQ(engine.stats().io_bytes, bytes.size() + kPageBytes);
+  EXPECT_EQ(engine.dirty_and_writeback_bytes(), 0U);
+  harness_->store_->drop_caches();
+  EXPECT_TRUE(read_all(store(), file) == bytes);
+}
+
 TEST_F(FlatStoreTest, OverwritesInPlace) {
   make();
   const FileKey key = FileKey::of(0, 0, 0);

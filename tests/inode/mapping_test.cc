@@ -195,7 +195,10 @@ TEST(Mapping, ToWriteIsASnapshotOfDirty) {
     if (index % 2 == 0) world.mapping().set_tag_locked(*page, PageTag::kDirty);
   }
   MutexLock lock(world.mapping().mutex());
-  world.mapping().tag_to_write_locked();
+  EXPECT_EQ(world.mapping().tag_to_write_locked(0, 1000, 30), 29 * 6 + 1U) << "no more than asked for";
+  EXPECT_EQ(world.mapping().tag_to_write_locked(29 * 6 + 1, 270, 30), 270U);
+  EXPECT_EQ(world.mapping().to_write_pages_locked(), 45U) << "nothing at or past the end";
+  EXPECT_EQ(world.mapping().tag_to_write_locked(270, 1000, 30), 1000U);
   Page* later = world.mapping().find_locked(3);
   world.mapping().set_tag_locked(*later, PageTag::kDirty);
   std::uint32_t found = 0;

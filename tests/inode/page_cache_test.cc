@@ -201,9 +201,9 @@ TEST(PageCacheWriteback, ToWriteLeavesLaterDirtAlone) {
   World world;
   InodeHold inode = world.create(1);
   (void)world.pages->write(*inode, 0, bytes_of(2 * kPageBytes, 1), Instant{1});
-  world.pages->tag_to_write(*inode);
-  (void)world.pages->write(*inode, 2 * kPageBytes, bytes_of(kPageBytes, 1), Instant{2});
   WritebackPages pages;
+  EXPECT_EQ(world.pages->tag_to_write(*inode, pages), 2 * kPageBytes);
+  (void)world.pages->write(*inode, 2 * kPageBytes, bytes_of(kPageBytes, 1), Instant{2});
   world.pages->begin_writeback(*inode, pages, 100, PageTag::kToWrite);
   EXPECT_EQ(pages.pages.size(), 2U);
   EXPECT_EQ(inode->mapping().dirty_pages(), 1U);
