@@ -104,8 +104,8 @@ class PageCache final : public Shrinker {
   // kToWrite (sync, fsync): what tag_to_write() marked, and nothing that was dirtied since; from the front.
   void begin_writeback(Inode& inode, WritebackPages& out, std::uint32_t max_pages,
                        PageTag what = PageTag::kDirty);
-  // Marks what is dirty now, up to the end that the file has now: an appender adds nothing to it. Answers that
-  // size; it is on the device when what was marked is. `out`: the cost alone.
+  // Marks what is dirty now, up to the end that the file has now: an appender adds nothing to it. Answers
+  // that size; it is on the device when what was marked is. `out`: the cost alone.
   std::uint64_t tag_to_write(Inode& inode, WritebackPages& out);
   // ok: clean and reclaimable. Not ok: dirty again. Then wakes who waits for pages or memory.
   void end_writeback(Inode& inode, std::span<Page* const> pages, bool ok);

@@ -33,8 +33,8 @@ void FlatStore::gather(BatchInFlight& io, Batch& batch) {
     slot.outcome = WriteOutcome::kWritten;
     if (slot.object == nullptr) continue;
     Inode& inode = Inode::from(*slot.object);
-    // The size before the pages: whoever extends the file afterwards finds its class bits cleared and marks it
-    // dirty again. Under the lock: who extended it before, and found the bits still set, has let go of the
+    // The size before the pages: whoever extends the file afterwards finds its class bits cleared and marks
+    // it dirty again. Under the lock: who extended it before, and found the bits still set, has let go of the
     // lock by now, so its size is seen; a load by itself may answer the size of before.
     if (integrity) {
       part.size = pages_->tag_to_write(inode, io.pages);
