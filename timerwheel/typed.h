@@ -28,6 +28,9 @@ class WheelOf : public Wheel {
     Wheel::insert_at(Element::node(element), stamp, now);
   }
   void remove(T& element) noexcept { Wheel::remove(Element::node(element)); }
+  void insert_overdue(T& element, Instant now) noexcept {
+    Wheel::insert_overdue(Element::node(element), now);
+  }
   void requeue_front(T& element) noexcept { Wheel::requeue_front(Element::node(element)); }
   void append(SyncSet& set, T& element) noexcept { Wheel::append(set, Element::node(element)); }
   std::size_t claim(std::span<T*> out, Instant dirtied_before = Instant::max()) noexcept {

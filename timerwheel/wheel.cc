@@ -126,7 +126,7 @@ void Wheel::insert_at(WheelNode& node, Instant stamp, Instant now) noexcept {
   ++inserts_;
   const std::int64_t slot = slot_of(node.stamp);
   if (!in_window(slot)) {
-    file(ancient_, node);
+    file(ancient_, slot, node);
     return;
   }
   const std::uint32_t index = index_of(slot);
@@ -137,18 +137,24 @@ void Wheel::insert_at(WheelNode& node, Instant stamp, Instant now) noexcept {
   if (first) slot_filled(index, slot);
 }
 
-// Into the queue's bucket of the node's slot.
-void Wheel::file(BucketQueue& queue, WheelNode& node) noexcept {
-  const std::int64_t slot = slot_of(node.stamp);
-  Bucket* bucket = queue.find(slot);
+void Wheel::insert_overdue(WheelNode& node, Instant now) noexcept {
+  TW_ASSERT(!node.hook.is_linked(), "an element is inserted twice");
+  observe(now);
+  ++inserts_;
+  file(ready_, BucketQueue::overdue_key(slot_of(node.stamp)), node);
+}
+
+// Into the queue's bucket of that key.
+void Wheel::file(BucketQueue& queue, std::int64_t key, WheelNode& node) noexcept {
+  Bucket* bucket = queue.find(key);
   if (bucket != nullptr) {
     bucket->link_back(node);
     return;
   }
   bucket = pool_.take();
   bucket->link_back(node);
-  push(queue, slot, bucket);
-  if (slot < oldest_key_) publish(slot);
+  push(queue, key, bucket);
+  if (key < oldest_key_) publish(key);
 }
 
 void Wheel::push(BucketQueue& queue, std::int64_t key, Bucket* bucket) noexcept {

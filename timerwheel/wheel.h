@@ -6,7 +6,7 @@
 // Errors:    none; where a pool must grow and memory is out, the program ends.
 // Invariant: (1) a listed element is on exactly one bucket: of the ring, of `ancient` (its slot has left
 //            the ring's window), of `ready` (detached, not yet claimed), or of an open SyncSet;
-//            (2) stamp <= the shard's last; (3) every bucket that is filed is non-empty, so that the
+//            (2) stamp <= the shard's last, unless it is due at once after a clock step; (3) every bucket that is filed is non-empty, so that the
 //            oldest is known exactly to the slot; (4) WheelHint says so before the lock is dropped.
 //
 //                     head comes round
@@ -101,6 +101,8 @@ class Wheel {
   // Lists a node under an old stamp, in its own slot: O(1) within the window, O(log slots) before it.
   // A stamp beyond max(now, the shard's last) is cut to that.
   void insert_at(WheelNode& node, Instant stamp, Instant now) noexcept;
+  // Lists a node whose stamp was given before the clock was set back: due at once, and the stamp is kept.
+  void insert_overdue(WheelNode& node, Instant now) noexcept;
   // O(1) wherever the node is listed; O(log n) when that empties a bucket that is off the ring.
   void remove(WheelNode& node) noexcept;
 
@@ -141,6 +143,10 @@ class Wheel {
   std::size_t move_some(Wheel& to, std::span<WheelNode*> moved, Instant now) noexcept;
   // Lets time pass: advances the head, notices a clock that was set back.
   void observe(Instant now) noexcept;
+  // The caller knows that the clock was set back to `now`, by however much: all that is listed is due at once.
+  void set_back(Instant now) noexcept {
+    if (listed() != 0) step_back(now);
+  }
   // Start of the oldest slot listed (Instant::max(): none; Instant::min(): due at once).
   Instant oldest() const { return instant_of(oldest_key_); }
   std::uint64_t listed() const { return inserts_ - removals_ - claimed_; }
@@ -182,7 +188,7 @@ class Wheel {
   void bucket_emptied(Bucket* bucket, std::int64_t slot) noexcept;
   bool forget_empty(SlotRing& ring, BucketQueue& ancient, BucketQueue& ready, std::int64_t head_slot,
                     Bucket* bucket, std::int64_t slot) noexcept;
-  void file(BucketQueue& queue, WheelNode& node) noexcept;
+  void file(BucketQueue& queue, std::int64_t key, WheelNode& node) noexcept;
   void push(BucketQueue& queue, std::int64_t key, Bucket* bucket) noexcept;
   // Takes the `count` oldest slots of the window out of the ring: to(slot, bucket) for each occupied one.
   template <class To>

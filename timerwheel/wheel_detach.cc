@@ -66,7 +66,7 @@ void Wheel::requeue_front(WheelNode& node) noexcept {
   if (!ring_.has_slots()) start(node.stamp);  // trimmed while the element was claimed
   node.stamp = Instant{std::min(node.stamp.ns, last_ns_)};
   ++inserts_;
-  file(ready_, node);
+  file(ready_, slot_of(node.stamp), node);
 }
 
 // ---- sync ----
@@ -129,7 +129,7 @@ void Wheel::append(SyncSet& set, WheelNode& node) noexcept {
   if (!ring_.has_slots()) start(node.stamp);  // trimmed while the element was claimed
   node.stamp = Instant{std::min(node.stamp.ns, last_ns_)};
   ++inserts_;
-  file(set.ready_, node);
+  file(set.ready_, slot_of(node.stamp), node);
 }
 
 void Wheel::put_back(SyncSet* set) noexcept {

@@ -143,6 +143,10 @@ class DirtyList {
   };
   virtual EndWrite end_write(const WriteSlot& slot, WorkKind kind, Instant now) = 0;
 
+  // The clock was set back to `now`: what was listed before is due at once, where the design can, and the
+  // ladder's back-offs count from here. (Until then a design may take what was dirtied for younger than it is.)
+  virtual void clock_set_back(Instant now) { (void)now; }
+
   // ---- what is there ----
   // Stamp of (or a bound within one slot below) the oldest listed object; Instant::max() when there is
   // none. Objects on the ladder don't count. Takes no lock.

@@ -90,6 +90,7 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
   bool adopt(DirtyObject& object, Instant now) final;
   void close() final;
   EndWrite end_write(const WriteSlot& slot, WorkKind kind, Instant now) final;
+  void clock_set_back(Instant now) override { ladder_.clock_set_back(now); }
 
   Instant oldest() const final;
   Instant next_retry() const final { return ladder_.next_due(); }

@@ -79,15 +79,17 @@ void ThreadDriver::run(Runner& runner) {
     if (step.drained) return;
     if (step.again) continue;
     MutexLock guard(runner.lock);
-    while (!runner.kicked.load(std::memory_order_seq_cst)) {
-      if (step.wake_at == Instant::max()) {
+    if (runner.kicked.load(std::memory_order_seq_cst)) continue;
+    if (step.wake_at == Instant::max()) {
+      while (!runner.kicked.load(std::memory_order_seq_cst)) {
         runner.condition.wait(runner.lock, CondVar::For::kWork);
-        continue;
       }
-      const Instant now = clock_.now();
-      if (now >= step.wake_at) break;
-      runner.condition.wait_for(runner.lock, step.wake_at - now);
+      continue;
     }
+    // Once only, and then the flusher looks: until a clock that was set back meanwhile has come to wake_at
+    // again, the wait could be for hours.
+    const Instant now = clock_.now();
+    if (now < step.wake_at) runner.condition.wait_for(runner.lock, step.wake_at - now);
   }
 }
 

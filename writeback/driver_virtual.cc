@@ -50,6 +50,14 @@ void VirtualDriver::post(Instant at, Action action, void* owner, std::uint64_t a
   std::push_heap(events_.begin(), events_.end());
 }
 
+void VirtualDriver::step_clock(Duration by) {
+  for (Event& event : events_) event.at = event.at + by;
+  for (Runner& runner : runners_) {
+    if (runner.wake_at != Instant::max()) runner.wake_at = runner.wake_at + by;
+  }
+  clock_.set(clock_.now() + by);
+}
+
 bool VirtualDriver::step_runnable() {
   const Instant now = clock_.now();
   for (Runner& runner : runners_) {

@@ -28,6 +28,9 @@ class VirtualDriver final : public Driver {
 
   // Something that happens at `at` (at once, if that is past): a completion, a writer's next step.
   using Action = void (*)(void* owner, std::uint64_t argument);
+  // The clock is set ahead or back by `by`; what is to come is as far off as before, as with timers of a clock
+  // of their own.
+  void step_clock(Duration by);
   void post(Instant at, Action action, void* owner, std::uint64_t argument = 0);
 
   // Runs the next thing, moving the clock up to `limit` at most. False: nothing is left before `limit`.

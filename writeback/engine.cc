@@ -370,6 +370,34 @@ void WritebackEngine::reclaim(WritebackContext& context, std::uint64_t bytes) {
   if (bytes != 0) context.raise_reclaim(bytes);
 }
 
+// ---- clock steps ----
+
+// All contexts are told at once: an object on its way from one to another, or in a batch, would else be filed
+// with a stamp of the old time where nobody looks for one any more.
+void WritebackEngine::note_reading(Instant now, Instant before) {
+  const auto ahead = [now](std::int64_t ns) {
+    return ns > now.ns && static_cast<std::uint64_t>(ns) - static_cast<std::uint64_t>(now.ns) >
+                              static_cast<std::uint64_t>(kLateReading.ns);
+  };
+  std::int64_t highest = highest_reading_ns_.load(std::memory_order_relaxed);
+  if (!ahead(before.ns)) {
+    while (highest < now.ns &&
+           !highest_reading_ns_.compare_exchange(highest, now.ns, std::memory_order_relaxed)) {
+    }
+    return;
+  }
+  do {
+    if (!ahead(highest)) return;  // another flusher was first
+  } while (!highest_reading_ns_.compare_exchange(highest, now.ns, std::memory_order_relaxed));
+  ReaderLock guard(contexts_lock_);
+  for (std::uint32_t i = 0; i < contexts_added_; ++i) {
+    WritebackContext* context = contexts_[i].load(std::memory_order_acquire);
+    if (context == nullptr) continue;
+    context->list_->clock_set_back(now);
+    context->tick_at_once();
+  }
+}
+
 // ---- what is going on ----
 
 void WritebackEngine::add_stats(const WritebackContext& c, WritebackStats& s) const {

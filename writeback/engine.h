@@ -303,6 +303,11 @@ class WritebackEngine {
   void set_failing(WritebackContext& context, Error error);
   void refuse_hopeless_waiters();
   Reason sleep_pause(const ThrottlePause& pause);
+  // A clock that is set back by no more than this may be one that is being corrected: nothing is written early
+  // for it.
+  static constexpr Duration kLateReading = {1LL << 30};
+  // From each step of a flusher; `before`: its reading at the last one.
+  void note_reading(Instant now, Instant before);
   void add_stats(const WritebackContext& context, WritebackStats& into) const;
 
   // ---- constant after construction ----
@@ -377,6 +382,10 @@ class WritebackEngine {
   // seq_cst: cleared, and then the waiters are served; who queues counts himself first and looks here then.
   Atomic<bool> freezing_{false};
   Atomic<bool> frozen_{false};  // seq_cst: the whole limit is taken, and who clears it gives it back
+
+  // The highest reading of any flusher since the clock was last set back. Relaxed: only for finding out who
+  // notices that first.
+  Atomic<std::int64_t> highest_reading_ns_{INT64_MIN};
 
   // ---- contexts ----
   // Null: `why`, and perhaps a context that could not be run, for its flushers.

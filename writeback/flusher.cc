@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/trace.h"
 #include "writeback/context.h"
@@ -80,6 +81,8 @@ bool Flusher::reap(Instant now) {
 
 Flusher::Step Flusher::step(Instant now) {
   wakeups_.fetch_add(1, std::memory_order_relaxed);
+  // One thread's readings of a clock that goes on never fall.
+  engine_.note_reading(now, std::exchange(last_step_, now));
   if (arm_asked_.exchange(false, std::memory_order_seq_cst)) {
     schedule_.arm(now);
     background_starved_ = false;

@@ -71,6 +71,7 @@ class Flusher {
   bool background_starved_ = false;       // background work found nothing, and nothing changed since
   std::uint64_t reclaim_seen_ = 0;        // the request when the list was last asked
   bool may_disarm_ = false;               // a tick has just ended: nothing may be dirty any more
+  Instant last_step_ = Instant::min();
   std::uint64_t mean_object_bytes_ = 0;   // of the last batch: how many to claim at once
 
   Atomic<bool> arm_asked_{false};

@@ -40,7 +40,8 @@ void RetryLadder::add(DirtyObject& object, std::uint32_t classes, Instant now, b
   const Duration wait = back_off(rung);
   const Instant due = now + wait;
   std::list<Group>& groups = rungs_[rung];
-  // A clock that stepped back makes `due` earlier than the last group's: it joins, late by the step.
+  // A clock that stepped back, and was not noticed yet (clock_set_back), makes `due` earlier than the last
+  // group's: it joins.
   if (groups.empty() || groups.back().due < due) {
     groups.emplace_back();
     groups.back().due = due + wait / 8;
@@ -156,6 +157,19 @@ void RetryLadder::close_sync(SyncShare& share) {
     // Taken before whatever the heir has, so due before it: in front.
     heir[rung].splice(heir[rung].begin(), share.rungs[rung]);
   }
+  publish_locked();
+}
+
+void RetryLadder::clock_set_back(Instant now) {
+  MutexLock hold(lock_);
+  const auto shorten = [&](Rungs& rungs) {
+    for (std::uint32_t rung = 0; rung <= top_rung_; ++rung) {
+      const Instant latest = now + back_off(rung) + Duration{back_off(rung).ns / 8};
+      for (Group& group : rungs[rung]) group.due = std::min(group.due, latest);
+    }
+  };
+  shorten(rungs_);
+  for (SyncShare* share = youngest_sync_; share != nullptr; share = share->older) shorten(share->rungs);
   publish_locked();
 }
 

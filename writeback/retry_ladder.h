@@ -68,6 +68,9 @@ class RetryLadder {
   // What is left goes to the next younger sync, or back to its rung with its time kept.
   void close_sync(SyncShare& share) TW_EXCLUDES(lock_);
 
+  // The clock was set back to `now`: no back-off is longer from there than one that begins there.
+  void clock_set_back(Instant now) TW_EXCLUDES(lock_);
+
   Instant next_due() const { return Instant{next_due_ns_.load(std::memory_order_relaxed)}; }
   Instant oldest() const { return Instant{oldest_ns_.load(std::memory_order_relaxed)}; }
   std::uint64_t size() const { return count_.load(std::memory_order_relaxed); }

@@ -16,6 +16,7 @@ WorkDecision WorkSchedule::next_work(const WorkSignals& s) {
   // After a clock that stepped back, a tick would lie further off than one interval.
   if (armed() && tick_at_ > later(s.now, interval_)) tick_at_ = later(s.now, interval_);
   // As with the tick, after a clock that stepped back.
+  if (retry_not_before_ > later(s.now, kRetryPause)) retry_not_before_ = s.now;
   if (busy_until_ > later(s.now, milliseconds(1LL << kBusyDoublings))) busy_until_ = s.now;
   if (s.now < busy_until_) return {false, WorkKind::kBackground, std::min(busy_until_, s.sync_retry_at)};
 

@@ -59,13 +59,22 @@ void WheelModel::observe() {
   } else if (now_ns_ >= last_ns_) {
     last_ns_ = now_ns_;
   } else if (Wide{last_ns_} - now_ns_ > late_ns_) {
-    ++expected_.clock_steps;
-    Shelf all;
-    shelve_all(ready_, all, true);
-    shelve_all(waiting_, all, true);
-    shelve_all(all, ready_, true);
-    last_ns_ = now_ns_;
+    step_back();
   }
+}
+
+void WheelModel::step_back() {
+  ++expected_.clock_steps;
+  Shelf all;
+  shelve_all(ready_, all, true);
+  shelve_all(waiting_, all, true);
+  shelve_all(all, ready_, true);
+  last_ns_ = now_ns_;
+}
+
+void WheelModel::set_back() {
+  wheel_.set_back(Instant{now_ns_});
+  if (!of_state(State::kListed).empty()) step_back();
 }
 
 void WheelModel::start_if_trimmed(std::int64_t ns) {
@@ -92,11 +101,11 @@ void WheelModel::set_state(Item& item, State state) {
   of_state(state).push_back(&item);
 }
 
-void WheelModel::list(Item& item, Shelf& shelf, std::int64_t stamp_ns) {
+void WheelModel::list(Item& item, Shelf& shelf, std::int64_t stamp_ns, bool overdue) {
   ++expected_.inserts;
   item.stamp_ns = stamp_ns;
   item.shelf = &shelf;
-  item.at = shelf.emplace(Key{false, slot_of(stamp_ns)}, &item);
+  item.at = shelf.emplace(Key{overdue, slot_of(stamp_ns)}, &item);
   set_state(item, State::kListed);
   check_stamp(item);
 }
@@ -204,6 +213,12 @@ void WheelModel::insert_at(Rng& rng) {
   Item& item = *of_state(from)[rng.below(of_state(from).size())];
   const std::int64_t stamp_ns = from == State::kClaimed && rng.chance(2) ? item.stamp_ns : some_moment(rng);
   observe();
+  if (rng.chance(16)) {
+    item.node.stamp = Instant{stamp_ns};
+    wheel_.insert_overdue(item, Instant{now_ns_});
+    list(item, ready_, stamp_ns, true);
+    return;
+  }
   wheel_.insert_at(item, Instant{stamp_ns}, Instant{now_ns_});
   list(item, waiting_, std::min(stamp_ns, last_ns_));
 }
@@ -383,6 +398,8 @@ void WheelModel::step(std::uint64_t word) {
     append(rng);
   } else if (operation < 9870) {
     if (!sets_.empty()) put_back(rng.below(sets_.size()));
+  } else if (operation < 9872) {
+    set_back();
   } else if (operation < 9980) {
     observe();
     wheel_.observe(Instant{now_ns_});

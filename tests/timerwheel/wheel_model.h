@@ -77,8 +77,10 @@ class WheelModel {
   std::int64_t slot_of(std::int64_t ns) const;
   bool is_due(const Key& key, std::int64_t cutoff_ns) const;
   void observe();
+  void step_back();
+  void set_back();
   void start_if_trimmed(std::int64_t ns);
-  void list(Item& item, Shelf& shelf, std::int64_t stamp_ns);
+  void list(Item& item, Shelf& shelf, std::int64_t stamp_ns, bool overdue = false);
   void unlist(Item& item);
   void shelve_all(Shelf& from, Shelf& to, bool overdue);
   void set_state(Item& item, State state);

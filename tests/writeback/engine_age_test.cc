@@ -1,140 +1,164 @@
-// Maximum age as a promise, in virtual time: whatever syncs, owner switches, errors, reclaim, a slow device
-// do, a write begins at most expire + interval + one slot + the service time after the first dirt.
-#include "base/rng.h"
-#include "owner_rig.h"
+// The age promise at the length of a usual run; tests/long/age_promise.cc makes it a thousand million events.
+#include <cstdio>
+
+#include "age_run.h"
+#include "base/sim.h"
+#include "sim_options.h"
+#include "tests/length.h"
+#include "writeback/driver_thread.h"
 
 namespace tidewheel {
 namespace {
 
-struct Aged : FakeObject {
-  Instant since = Instant::max();  // first dirt that no write has begun with
-  bool tried = false;              // its write has begun, and failed: the ladder has it
-};
-
-constexpr Duration kSlot{1LL << 27};
-// What is ahead of a write: a limit's worth of data at the device's speed, syncs of it included, a batch's
-// latency each.
-constexpr Duration kService = milliseconds(1500);
-
-class AgeRun {
- public:
-  explicit AgeRun(std::uint64_t seed)
-      : rng_(seed), rig_(options(), kOwners), device_(*rig_.driver, milliseconds(3), 20 << 20) {
-    rig_.target.device = &device_;
-    rig_.target.decide = [this](FakeObject&, WriteSlot& slot) {
-      slot.error.code = Reason::kIo;
-      return rng_.below(50) == 0 ? WriteOutcome::kFailed : WriteOutcome::kWritten;
-    };
-    rig_.target.on_write = [this](FakeObject& object, const WriteSlot& slot, WorkKind) {
-      auto& aged = static_cast<Aged&>(object);
-      if (!aged.tried) oldest_write_ = std::max(oldest_write_, rig_.clock.now() - aged.since);
-      aged.tried = slot.outcome == WriteOutcome::kFailed;
-      if (!aged.tried) aged.since = Instant::max();
-    };
-    for (std::uint32_t i = 0; i < kObjects; ++i) {
-      auto object = std::make_unique<Aged>();
-      object->set_context(rig_.owner[i % kOwners]->id());
-      objects_.push_back(object.get());
-      rig_.objects.push_back(std::move(object));
-    }
-  }
-
-  void step() {
-    Aged& object = *objects_[rng_.below(kObjects)];
-    WritebackContext& owner = *rig_.owner[rng_.below(kOwners)];
-    const std::uint64_t what = rng_.below(1000);
-    if (what < 940) {
-      if (object.since == Instant::max()) object.since = rig_.clock.now();
-      TW_ASSERT(dirty_owned(*rig_.engine, rig_.target, object, 512), "the rig's writer");
-      ++dirtied;
-    } else if (what < 980) {
-      rig_.engine->switch_owner(object, owner);
-    } else if (what < 982) {
-      OwnerSwitch all(owner, *rig_.owner[(owner.id() + 1) % kOwners]);
-      while (all.step()) {
-      }
-    } else if (what < 990) {
-      (void)rig_.engine->fsync(object);
-    } else if (what < 994) {
-      (void)rig_.engine->sync(owner);
-    } else if (what < 996) {
-      rig_.engine->reclaim(owner, rng_.below(64 << 10));
-    } else {
-      check_metric(owner);
-    }
-    const std::uint64_t pause_ns = rng_.below(static_cast<std::uint64_t>(pace.ns));
-    rig_.driver->run_for(Duration{static_cast<std::int64_t>(pause_ns)});
-  }
-
-  Duration oldest_write() const { return oldest_write_; }
-  Duration passed() const { return rig_.clock.now() - VirtualRig::seconds_at(1000); }
-  Duration pace = milliseconds(20);
-  std::uint64_t dirtied = 0;
-  std::uint64_t metric_checks = 0;
-
- private:
-  static constexpr std::uint32_t kOwners = 4;
-  static constexpr std::uint32_t kObjects = 600;
-  static EngineOptions options() {
-    EngineOptions o = small_options();
-    o.dirty_bytes = 8 << 20;
-    o.background_bytes = 4 << 20;
-    return o;
-  }
-  // "Oldest dirty age" of an owner: never less than the truth, and more by at most a slot. (The ladder's is a
-  // bound of a group of failures: only from below.)
-  void check_metric(WritebackContext& owner) {
-    Instant oldest = Instant::max();
-    bool failed = false;
-    for (const Aged* object : objects_) {
-      const DirtyState state = object->state();
-      if (state.clean() || state.context() != owner.id()) continue;
-      failed = failed || object->tried || state.in_batch();
-      if (!state.in_batch()) oldest = std::min(oldest, object->dirtied_when());
-    }
-    if (oldest == Instant::max()) return;
-    const Duration metric = rig_.engine->stats(owner).oldest_dirty_age;
-    const Duration truth = rig_.clock.now() - oldest;
-    ASSERT_GE(metric.ns, truth.ns);
-    if (!failed) {
-      ASSERT_LE(metric.ns, (truth + kSlot).ns);
-      ++metric_checks;
-    }
-  }
-
-  Rng rng_;
-  OwnerRig rig_;
-  VirtualDevice device_;
-  std::vector<Aged*> objects_;
-  Duration oldest_write_{0};
-};
-
-TEST(EngineAge, HoldsBesideSyncsSwitchesErrorsAndReclaim) {
+TEST(EngineAge, HoldsBesideSyncsSwitchesErrorsReclaimAndClockSteps) {
   const EngineOptions defaults;
-  const Duration promise = defaults.expire + defaults.interval + kSlot + kService;
   std::uint64_t dirtied = 0;
-  std::uint64_t checks = 0;
+  std::uint64_t clock_steps = 0;
   Duration passed{0};
   Duration oldest{0};
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     SCOPED_TRACE(seed);
-    AgeRun run(seed);
-    // Sparse dirt, where age alone has things written, and dense, where the device is busy.
-    run.pace = seed % 2 == 0 ? milliseconds(200) : milliseconds(4);
+    AgeRun run(AgeRun::setup_of(seed));
     for (std::uint64_t i = 0, n = loop_length(30'000); i < n; ++i) {
       run.step();
-      ASSERT_LE(run.oldest_write().ns, promise.ns) << "after " << i << " steps";
+      ASSERT_TRUE(run.kept()) << "after " << i << " steps: " << run.oldest_write().seconds() << " s of "
+                              << run.promise().seconds();
     }
-    dirtied += run.dirtied;
-    checks += run.metric_checks;
-    passed = passed + run.passed();
     oldest = std::max(oldest, run.oldest_write());
+    EXPECT_GT(run.failed_writes, 0U);
+    dirtied += run.dirtied;
+    clock_steps += run.clock_steps;
+    passed = passed + run.passed();
+    std::printf("[          ] seed %llu: oldest at its write %.3f s of %.3f\n",
+                static_cast<unsigned long long>(seed), run.oldest_write().seconds(), run.promise().seconds());
   }
   EXPECT_GE(oldest.ns, defaults.expire.ns) << "nothing has waited for its age";
-  EXPECT_GT(checks, 10U);
-  std::printf("[          ] %llu dirtyings in %lld s: oldest at its write %.3f s of %.3f\n",
-              static_cast<unsigned long long>(dirtied), static_cast<long long>(passed.ns / 1'000'000'000),
-              static_cast<double>(oldest.ns) / 1e9, static_cast<double>(promise.ns) / 1e9);
+  EXPECT_GT(clock_steps, 3U);
+  std::printf("[          ] %llu dirtyings in %.0f s, %llu clock steps\n",
+              static_cast<unsigned long long>(dirtied), passed.seconds(),
+              static_cast<unsigned long long>(clock_steps));
+}
+
+TEST(EngineAge, TheMetricIsExactToASlot) {
+  AgeRun run({.seed = 5, .clock_steps = false});
+  for (std::uint64_t i = 0, n = loop_length(30'000); i < n; ++i) run.step();
+  EXPECT_GT(run.metric_checks, 3U);
+}
+
+// ---- clock steps, one by one ----
+
+// Dirt of every age is there when the clock is set back: each is written as if it had gone on.
+TEST(EngineAge, AClockThatIsSetBackDelaysNothingByMoreThanItHides) {
+  const EngineOptions defaults;
+  for (const Duration by : {milliseconds(500), seconds(3), seconds(6), seconds(20), seconds(3600)}) {
+    SCOPED_TRACE(by.seconds());
+    VirtualRig rig;
+    Duration stepped{0};
+    std::map<FakeObject*, Instant> since;
+    Duration oldest{0};
+    rig.target.on_write = [&](FakeObject& object, const WriteSlot&, WorkKind) {
+      oldest = std::max(oldest, rig.clock.now() - stepped - since[&object]);
+    };
+    const auto dirty_one = [&] {
+      FakeObject& object = rig.make();
+      since[&object] = rig.clock.now() - stepped;
+      rig.dirty(object, 4096);
+    };
+    for (int i = 0; i < 28; ++i) {
+      dirty_one();
+      rig.driver->run_for(seconds(1));
+    }
+    rig.driver->step_clock(by * -1);
+    stepped += by * -1;
+    dirty_one();
+    rig.driver->run_for(seconds(60));
+    EXPECT_EQ(rig.dirty_objects(), 0U);
+    const Duration hidden = std::min(by, defaults.interval + seconds(1));
+    EXPECT_LE(oldest.ns, (defaults.expire + defaults.interval + hidden + milliseconds(200)).ns);
+  }
+}
+
+// It was dirtied again while it was written, and is still being written when the step is noticed: its stamp is one
+// of the old time, which lies in the future of the new one, or in its past.
+TEST(EngineAge, WhatComesBackAfterAClockStepKeepsItsAge) {
+  const EngineOptions defaults;
+  for (const Duration until : {seconds(10), seconds(18)}) {
+    SCOPED_TRACE(until.seconds());
+    VirtualRig rig;
+    VirtualDevice device(*rig.driver, milliseconds(1));
+    rig.target.device = &device;
+    device.stalled = true;
+    FakeObject& object = rig.make();
+    rig.dirty(object, 4096);
+    rig.engine->reclaim(*rig.context, 1);
+    rig.driver->run_for(milliseconds(1));
+    ASSERT_EQ(object.writes, 1U);
+    const Instant since = rig.clock.now();
+    rig.dirty(object, 4096);
+    device.stalled = false;
+    rig.dirty(rig.make(), 4096);  // keeps the flusher ticking
+    rig.driver->run_for(seconds(2));
+    rig.driver->step_clock(seconds(-16));
+    rig.driver->run_for(until - seconds(2));
+    device.resume();
+    Duration age{0};
+    rig.target.on_write = [&](FakeObject& written, const WriteSlot&, WorkKind) {
+      if (&written == &object) age = rig.clock.now() + seconds(16) - since;
+    };
+    rig.driver->run_for(seconds(60));
+    EXPECT_GT(age.ns, 0);
+    EXPECT_LE(age.ns, (defaults.expire + defaults.interval + milliseconds(200)).ns);
+  }
+}
+
+TEST(EngineAge, ARetryIsNotPutOffByAClockThatIsSetBack) {
+  const EngineOptions defaults;
+  VirtualRig rig;
+  bool fails = true;
+  rig.target.decide = [&](FakeObject&, WriteSlot& slot) {
+    slot.error.code = Reason::kIo;
+    return fails ? WriteOutcome::kFailed : WriteOutcome::kWritten;
+  };
+  FakeObject& object = rig.make();
+  rig.dirty(object, 4096);
+  EXPECT_FALSE(rig.engine->sync(*rig.context));
+  // Nothing else is dirty: no tick is armed, and only the back-off tells when to look.
+  rig.driver->run_for(milliseconds(20));
+  fails = false;
+  rig.driver->step_clock(seconds(-3600));
+  rig.driver->run_for(seconds(3));
+  EXPECT_TRUE(object.state().clean());
+}
+
+// A program's own clock, which can be set.
+class SettableClock final : public Clock {
+ public:
+  Instant now() const override {
+    return SteadyClock::instance().now() + Duration{ahead_ns.load(std::memory_order_relaxed)};
+  }
+  Atomic<std::int64_t> ahead_ns{INT64_C(1) << 50};
+};
+
+// Its flusher sleeps until the tick while the clock is set back by an hour.
+SIM_TEST(EngineAgeSim, AThreadThatSleepsUntilItsTickIsNotMadeToSleepByTheClock) {
+  SettableClock clock;
+  FakeTarget target;
+  EngineOptions o = small_options();
+  o.clock = &clock;
+  o.expire = milliseconds(100);
+  o.interval = milliseconds(100);
+  auto engine = std::move(*WritebackEngine::make(o, std::make_unique<ThreadDriver>(clock)));
+  WritebackContext* context = engine->add_context(target);
+  target.context = context;
+  FakeObject object;
+  object.set_context(context->id());
+  engine->mark_dirty(object, kDirtyMetadata, clock.now());
+  sleep_for(milliseconds(50));
+  clock.ahead_ns.fetch_sub(3'600'000'000'000, std::memory_order_relaxed);
+  sleep_for(milliseconds(500));
+  SIM_CHECK(object.state().clean());
+  engine->cancel(object);
+  engine->stop();
 }
 
 }  // namespace

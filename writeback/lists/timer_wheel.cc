@@ -64,6 +64,7 @@ class TimerWheelList final : public DirtyListBase {
         late_reading_ns_(std::max(wheel_options(options).late_reading.ns, options.slot.ns)) {}
   std::string_view name() const override { return "timer-wheel"; }
   std::unique_ptr<Selection> select(const SelectionRequest& request) override;
+  void clock_set_back(Instant now) override;
 
  private:
   class Taking;
@@ -98,8 +99,22 @@ class TimerWheelList final : public DirtyListBase {
     return nodes.size();
   }
 
+  // Whether what comes back from a batch, or from another context, has a stamp of before the clock was set back.
+  // As old as that it may look young.
+  bool is_overdue(Instant stamp, Instant now) const {
+    if (stamp > now) {
+      return static_cast<std::uint64_t>(stamp.ns) - static_cast<std::uint64_t>(now.ns) >
+             static_cast<std::uint64_t>(late_reading_ns_);
+    }
+    const std::int64_t set_back_at_ns = set_back_at_ns_.load(std::memory_order_relaxed);
+    return stamp.ns < set_back_at_ns && set_back_at_ns <= now.ns;
+  }
+
   const std::uint32_t cpu_stride_;
   const std::int64_t late_reading_ns_;
+  // When the engine noticed it, in the new time. Relaxed: stored before each shard's lock is taken and read under
+  // one; who filed before is in what is then made due.
+  Atomic<std::int64_t> set_back_at_ns_{INT64_MIN};
 };
 
 // As the wheel does it: a clock that was set back starts again from its new reading, a reading that is merely
@@ -125,10 +140,14 @@ void TimerWheelList::link_locked(ListShard& shard, DirtyObject& object, Filing w
     return;
   }
   TW_ASSERT(why != Filing::kFailed, "failures go to the ladder");
+  const bool overdue = is_overdue(node.stamp, now);
   if (why == Filing::kAdopted) {
+    if (overdue) {
+      home.wheel.insert_overdue(node, now);
+      return;
+    }
     // Stamped by another thread's reading a moment later than ours: that is no clock set back.
-    const bool later = node.stamp > now && (node.stamp - now).ns <= late_reading_ns_;
-    home.wheel.insert_at(node, node.stamp, later ? node.stamp : now);
+    home.wheel.insert_at(node, node.stamp, std::max(node.stamp, now));
     return;
   }
   // The oldest sync that began after this was dirtied; younger ones wait for the older's sets as well.
@@ -137,7 +156,9 @@ void TimerWheelList::link_locked(ListShard& shard, DirtyObject& object, Filing w
     home.wheel.append(*sync.set, node);
     return;
   }
-  if (why == Filing::kRedirtied) {
+  if (overdue) {
+    home.wheel.insert_overdue(node, now);
+  } else if (why == Filing::kRedirtied) {
     home.wheel.insert_at(node, node.stamp, now);
   } else {
     home.wheel.requeue_front(node);
@@ -302,6 +323,16 @@ class TimerWheelList::Syncing final : public SelectionBase {
 std::unique_ptr<Selection> TimerWheelList::select(const SelectionRequest& request) {
   if (request.kind == WorkKind::kSync) return std::make_unique<Syncing>(*this, request);
   return std::make_unique<Taking>(*this, request);
+}
+
+void TimerWheelList::clock_set_back(Instant now) {
+  set_back_at_ns_.store(now.ns, std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < shard_count(); ++i) {
+    WheelListShard& home = wheel_shard(i);
+    ShardHold hold(home);
+    home.wheel.set_back(now);
+  }
+  DirtyListBase::clock_set_back(now);
 }
 
 std::uint64_t TimerWheelList::check_shard_locked(const ListShard& shard) const {
