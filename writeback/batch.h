@@ -41,6 +41,7 @@ struct WriteSlot {
   Instant stamp;                  // dirtied_when of what is written, taken by begin_write
   std::uint32_t classes = 0;      // what begin_write cleared: what is to be written
   WriteOutcome outcome = WriteOutcome::kPending;
+  std::uint16_t set_backs = 0;  // the list's: how often the clock had been set back when the write began
   // With kPartial: how much, set by the target before complete(). A part of 0 bytes is no progress: the
   // object comes again as if it had been kSkipped, so that no answer of a target makes the engine spin.
   std::uint64_t written_bytes = 0;

@@ -195,6 +195,7 @@ bool DirtyListBase::begin_write(WriteSlot& slot) {
   DirtyObject& object = *slot.object;
   slot.stamp = object.node.stamp;  // before the bits go: then markers may write a new one
   slot.outcome = WriteOutcome::kPending;
+  slot.set_backs = set_backs_.load(std::memory_order_relaxed);
   std::uint32_t word = object.state().word();
   for (;;) {
     const DirtyState state{word};
@@ -272,7 +273,7 @@ DirtyList::EndWrite DirtyListBase::end_moving(const WriteSlot& slot, Instant now
 
 DirtyList::EndWrite DirtyListBase::end_write(const WriteSlot& slot, WorkKind kind, Instant now) {
   DirtyObject& object = *slot.object;
-  const WriteEnd end{slot.stamp, kind};
+  const WriteEnd end{slot.stamp, kind, slot.set_backs != set_backs_.load(std::memory_order_relaxed)};
   switch (slot.outcome) {
     case WriteOutcome::kPending:
       break;

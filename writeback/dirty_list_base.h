@@ -79,6 +79,7 @@ enum class Filing : std::uint8_t {
 struct WriteEnd {
   Instant written_stamp;  // the stamp before the write
   WorkKind kind;
+  bool clock_set_back = false;  // since the write began: the stamp may be one of the old time
 };
 
 class DirtyListBase : public DirtyList, protected ShardPicker {
@@ -90,7 +91,10 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
   bool adopt(DirtyObject& object, Instant now) final;
   void close() final;
   EndWrite end_write(const WriteSlot& slot, WorkKind kind, Instant now) final;
-  void clock_set_back(Instant now) override { ladder_.clock_set_back(now); }
+  void clock_set_back(Instant now) override {
+    set_backs_.fetch_add(1, std::memory_order_relaxed);
+    ladder_.clock_set_back(now);
+  }
 
   Instant oldest() const final;
   Instant next_retry() const final { return ladder_.next_due(); }
@@ -180,6 +184,9 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
   Atomic<bool> closed_{false};
   RetryLadder ladder_;
   ShardedCounter redirties_;
+  // Relaxed: raised before a design takes its shards' locks to make due what is listed; who files under one
+  // later sees it.
+  Atomic<std::uint16_t> set_backs_{0};
 };
 
 // For designs: the lock class in the options, or the one that lists share.

@@ -128,7 +128,7 @@ Instant TimerWheelList::stamp_locked(ListShard& shard, Instant now) {
   return shard.last;
 }
 
-void TimerWheelList::link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd*,
+void TimerWheelList::link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd* end,
                                  Instant now) {
   WheelListShard& home = static_cast<WheelListShard&>(shard);
   home.lock.assert_held();
@@ -140,7 +140,7 @@ void TimerWheelList::link_locked(ListShard& shard, DirtyObject& object, Filing w
     return;
   }
   TW_ASSERT(why != Filing::kFailed, "failures go to the ladder");
-  const bool overdue = is_overdue(node.stamp, now);
+  const bool overdue = (end != nullptr && end->clock_set_back) || is_overdue(node.stamp, now);
   if (why == Filing::kAdopted) {
     if (overdue) {
       home.wheel.insert_overdue(node, now);
@@ -327,12 +327,12 @@ std::unique_ptr<Selection> TimerWheelList::select(const SelectionRequest& reques
 
 void TimerWheelList::clock_set_back(Instant now) {
   set_back_at_ns_.store(now.ns, std::memory_order_relaxed);
+  DirtyListBase::clock_set_back(now);
   for (std::uint32_t i = 0; i < shard_count(); ++i) {
     WheelListShard& home = wheel_shard(i);
     ShardHold hold(home);
     home.wheel.set_back(now);
   }
-  DirtyListBase::clock_set_back(now);
 }
 
 std::uint64_t TimerWheelList::check_shard_locked(const ListShard& shard) const {
