@@ -226,8 +226,8 @@ void InodeCache::put(Inode& inode) {
     if (inode.holds_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
     if (inode.life_ == InodeLife::kLive) {
       const DirtyPhase phase = inode.state().phase();
-      const bool will_be_written =
-          phase == DirtyPhase::kListed || phase == DirtyPhase::kRetry || phase == DirtyPhase::kClaimed;
+      const bool will_be_written = phase == DirtyPhase::kListed || phase == DirtyPhase::kLazy ||
+                                   phase == DirtyPhase::kRetry || phase == DirtyPhase::kClaimed;
       // Listed already: a reclaimer that takes it off decides under this lock, and sees that it is not held.
       if (!will_be_written && !inode.lru_.listed()) {
         LruItem* item = &inode.lru_;

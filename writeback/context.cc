@@ -95,6 +95,15 @@ void WritebackContext::arm(const Flusher* caller) {
   }
 }
 
+void WritebackContext::arm_lazy(const Flusher* caller) {
+  if (lazy_armed_.exchange(true, std::memory_order_seq_cst)) return;
+  for (const auto& flusher : flushers_) {
+    if (flusher.get() == caller) continue;
+    flusher->ask_to_look();
+    engine_.driver().kick(*flusher);
+  }
+}
+
 void WritebackContext::retire() {
   end_waits();
   {
@@ -142,7 +151,7 @@ bool WritebackContext::all_tried(std::uint64_t failures) const {
   // In this order: what is claimed is in a batch that was active before, what comes back from it is listed
   // before it is inactive.
   return active_batches_.load(std::memory_order_seq_cst) == 0 && list_->oldest() == Instant::max() &&
-         active_batches_.load(std::memory_order_seq_cst) == 0;
+         list_->oldest_lazy() == Instant::max() && active_batches_.load(std::memory_order_seq_cst) == 0;
 }
 
 void WritebackContext::raise_reclaim(std::uint64_t bytes) {

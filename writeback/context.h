@@ -86,7 +86,8 @@ class WritebackContext {
   std::uint64_t own_excess_bytes() const;
   // Who has its objects now that it is retired; null: itself.
   WritebackContext* heir() const { return heir_.load(std::memory_order_seq_cst); }
-  Instant oldest_dirty() const;  // not the objects that are being gathered at this moment
+  // Not the objects that are being gathered at this moment, nor what waits on the ring of timestamps.
+  Instant oldest_dirty() const;
 
  private:
   friend class WritebackEngine;
@@ -125,8 +126,13 @@ class WritebackContext {
   void note_listed() {
     if (!armed_.load(std::memory_order_seq_cst)) arm();
   }
+  // Something was put on the ring of timestamps: the same.
+  void note_lazy() {
+    if (!lazy_armed_.load(std::memory_order_seq_cst)) arm_lazy();
+  }
   // `caller`: a flusher that calls has seen to itself.
   void arm(const Flusher* caller = nullptr);
+  void arm_lazy(const Flusher* caller = nullptr);
   void kick();
 
   // ---- sync (context_sync.cc) ----
@@ -198,6 +204,8 @@ class WritebackContext {
   // seq_cst: a flusher stores false and then takes every shard lock (DirtyList::any_listed); a writer lists
   // under a shard lock and then reads this. One of the two sees the other.
   alignas(kCacheLine) Atomic<bool> armed_{false};
+  // The same for the ring of timestamps (DirtyList::any_lazy).
+  Atomic<bool> lazy_armed_{false};
 
   // ---- under lock_ ----
   alignas(kCacheLine) mutable Mutex lock_ TW_ACQUIRED_AFTER(kRankContext) TW_ACQUIRED_BEFORE(kRankStore);

@@ -58,6 +58,8 @@ void WritebackContext::settle_batch(Batch& batch, Instant oldest) {
 
 void WritebackContext::submit_batch(Batch& batch, Instant now) {
   Instant oldest = Instant::max();
+  Instant oldest_age = Instant::max();  // of what has an age to keep: timestamps alone have theirs
+  const bool lazytime = engine_.options().lazytime;
   std::size_t kept = 0;  // those before it are being written, in their order
   for (std::size_t i = 0; i < batch.slots_.size(); ++i) {
     WriteSlot& slot = batch.slots_[i];
@@ -70,11 +72,12 @@ void WritebackContext::submit_batch(Batch& batch, Instant now) {
     TW_TRACE(writeback_single_inode_start, reinterpret_cast<std::uintptr_t>(slot.object), slot.classes,
              static_cast<std::uint64_t>(slot.stamp.ns), id_);
     oldest = std::min(oldest, slot.stamp);
+    if (!lazytime || slot.classes != kDirtyTimestamps) oldest_age = std::min(oldest_age, slot.stamp);
     if (kept != i) batch.slots_[kept] = slot;
     ++kept;
   }
   batch.slots_.resize(kept);
-  if (oldest <= now) raise_to(oldest_age_max_ns_, (now - oldest).ns);
+  if (oldest_age <= now) raise_to(oldest_age_max_ns_, (now - oldest_age).ns);
   const auto overhead =
       static_cast<std::int64_t>(batch.slots_.size() * engine_.options().object_overhead_bytes);
   counts_.add_writeback(overhead);
@@ -125,12 +128,14 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
   std::uint64_t clean = 0;
   std::uint64_t at_once = 0;
   bool wakes = false;
+  bool lazy = false;
   for (WriteSlot& slot : batch.slots_) {
     if (is_empty_part(slot)) slot.outcome = WriteOutcome::kSkipped;
     TW_TRACE(writeback_single_inode, reinterpret_cast<std::uintptr_t>(slot.object),
              static_cast<std::uint64_t>(slot.outcome), slot.bytes, id_);
     const DirtyList::EndWrite ended = end_write(slot, batch.kind_, now);
     if (ended.clean) ++clean;
+    if (ended.lazy && !ended.moved) lazy = true;
     if (ended.comes_at_once) ++at_once;
     if (ended.comes_at_once && slot.outcome == WriteOutcome::kFailed) {
       retries_at_once_.store(true, std::memory_order_relaxed);
@@ -164,6 +169,7 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
   if (given_up != 0) given_up_.fetch_add(given_up, std::memory_order_relaxed);
   if (batch.kind_ == WorkKind::kSync) sync_wrote(progress, now);
   end_batch(batch, came_back);
+  if (lazy) note_lazy();
   // Sleeping flushers reckoned with what the ladder held before.
   if (any_failed) kick();
   return moved_on;

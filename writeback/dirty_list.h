@@ -36,6 +36,8 @@ struct DirtyListStats {
   std::uint64_t elements_under_lock = 0;
   std::uint64_t max_elements_per_hold = 0;
   std::uint32_t shards = 0;         // lists with a lock each
+  std::uint64_t lazy = 0;           // dirty in their timestamps alone, at this moment
+  std::uint64_t promoted = 0;       // of these, in all: became dirty otherwise, and were listed
 };
 
 struct DirtyListOptions {
@@ -47,6 +49,10 @@ struct DirtyListOptions {
   Duration retry_first = seconds(1);        // back-off after the first failure; doubles with each ...
   Duration retry_longest = seconds(64);     // ... up to this
   LockClass* lock_class = nullptr;          // of the shard locks; null: one class for all lists
+  // What is dirty in its timestamps alone waits on a ring of its own until it is this old (0: for ever), a
+  // sync comes, or it is dirtied otherwise. Off: it is listed like all else.
+  bool lazytime = false;
+  Duration lazytime_expire = seconds(12LL * 3600);
   std::uint16_t context = kNoContext;       // whose objects these are: others are not listed, nor taken
 };
 
@@ -55,6 +61,9 @@ struct SelectionRequest {
   WorkKind kind = WorkKind::kBackground;
   Instant now;
   Instant dirtied_before;       // periodic: expired if stamped at or before; background: Instant::max()
+  // The same for what is dirty in its timestamps alone. Background comes to these when nothing else is left
+  // to be claimed, and reclaim takes turns between them and the rest.
+  Instant lazy_before = Instant::min();
   std::uint32_t flusher = 0;    // which of `flushers` asks
   std::uint32_t flushers = 1;   // 1: this work covers everything (a sync by one flusher)
 };
@@ -68,7 +77,7 @@ struct SelectionRequest {
 class Selection {
  public:
   virtual ~Selection() = default;  // what was not claimed is still listed, in front
-  // Claims up to out.size() objects (phase kListed or kRetry -> kClaimed), oldest first as far as the
+  // Claims up to out.size() objects (phase kListed, kRetry or kLazy -> kClaimed), oldest first as far as the
   // design goes. They are the caller's: they can't be freed until it publishes, unclaims or writes them.
   // 0 = nothing left now.
   virtual std::size_t claim(std::span<DirtyObject*> out) = 0;
@@ -84,10 +93,13 @@ class DirtyList {
 
   // ---- writers ----
   // Marks classes dirty. clean -> listed with stamp max(now, the shard's last); listed, retry, claimed:
-  // bits only; writing: bits, and the stamp if it had none.
+  // bits only; writing: bits, and the stamp if it had none. Timestamps alone, with lazytime: clean -> lazy;
+  // lazy, dirtied otherwise -> listed with a stamp of its own (what is to be written then is written with it).
   enum class Marked : std::uint8_t {
     kAlready,    // it was dirty, and has the classes now
     kListed,     // it became listed
+    kLazy,       // it became dirty, and is on the ring of timestamps
+    kPromoted,   // it was on that ring, and is listed now
     kElsewhere,  // nothing was done: another context's by now, or clean and the list closed: look again
   };
   Marked mark(DirtyObject& object, std::uint32_t classes, Instant now) {
@@ -95,7 +107,8 @@ class DirtyList {
     return mark_dirty_slow(object, classes, now);
   }
   bool mark_dirty(DirtyObject& object, std::uint32_t classes, Instant now) {
-    return mark(object, classes, now) == Marked::kListed;
+    const Marked marked = mark(object, classes, now);
+    return marked == Marked::kListed || marked == Marked::kLazy;
   }
 
   // ---- taking one object ----
@@ -105,12 +118,12 @@ class DirtyList {
     kInBatch,    // a flusher has it: the waiters bit is set
     kElsewhere,  // it belongs to another context by now
   };
-  // listed or retry -> clean, unlinked (kTaken); else kInBatch: claimed, it leaves its batch, clean, before
+  // listed, lazy or retry -> clean, unlinked (kTaken); else kInBatch: claimed, it leaves its batch, clean, before
   // any I/O (begin_write); being written, that is waited for. To wait: under a mutex of the engine, sleep
   // until state().has_waiters() is false, and ask again; begin_write, unclaim and end_write say when they
   // have cleared the bit, and the engine then takes that mutex and wakes all.
   virtual TakeOut cancel(DirtyObject& object) = 0;
-  // fsync: listed or retry -> claimed, as if by a Selection (kTaken); in a batch: as cancel (kInBatch).
+  // fsync: listed, lazy or retry -> claimed, as if by a Selection (kTaken); in a batch: as cancel (kInBatch).
   virtual TakeOut claim_one(DirtyObject& object) = 0;
 
   // ---- flushers ----
@@ -140,6 +153,7 @@ class DirtyList {
     // the design has no back-off): the engine paces a work that meets nothing else.
     bool comes_at_once = false;
     bool moved = false;  // it is listed in slot.heir
+    bool lazy = false;   // it is on a ring of timestamps
   };
   virtual EndWrite end_write(const WriteSlot& slot, WorkKind kind, Instant now) = 0;
 
@@ -149,14 +163,21 @@ class DirtyList {
 
   // ---- what is there ----
   // Stamp of (or a bound within one slot below) the oldest listed object; Instant::max() when there is
-  // none. Objects on the ladder don't count. Takes no lock.
+  // none. Objects on the ladder or on the ring of timestamps don't count. Takes no lock.
   virtual Instant oldest() const = 0;
   // When the retry ladder next has something due; Instant::max() when it is empty. Takes no lock.
   virtual Instant next_retry() const = 0;
   // A lower bound of the stamps on the ladder; Instant::max() when it is empty. Takes no lock.
   virtual Instant oldest_retry() const = 0;
-  virtual std::uint64_t listed() const = 0;  // objects listed or on the ladder; exact when nothing moves
-  // Whether something is listed (the ladder aside) that a select() of this flusher would cover. Takes the
+  // A lower bound, within one of its slots, of the stamps on the ring of timestamps, and when the oldest of
+  // them has its maximum age; Instant::max(): none (ever). Take no lock.
+  virtual Instant oldest_lazy() const { return Instant::max(); }
+  virtual Instant next_lazy() const { return Instant::max(); }
+  // Whether that ring has something. Takes locks as any_listed() does, and for the same.
+  virtual bool any_lazy() const { return false; }
+  // Objects listed, on the ladder or on that ring; exact when nothing moves.
+  virtual std::uint64_t listed() const = 0;
+  // Whether something is listed (ladder and timestamps aside) that a select() of this flusher would cover. Takes the
   // lock of every shard concerned once, also of those that look empty: what was listed before the call is
   // seen, and who lists later sees what the caller stored before. A flusher falls asleep by this.
   virtual bool any_listed(std::uint32_t flusher, std::uint32_t flushers) const = 0;

@@ -20,9 +20,13 @@ LockClass& list_lock_class(const DirtyListOptions& options) {
 DirtyListBase::DirtyListBase(std::vector<std::unique_ptr<ListShard>> shards, const DirtyListOptions& options)
     : shards_(std::move(shards)),
       context_(options.context),
+      lazytime_(options.lazytime),
+      lazytime_expire_(options.lazytime_expire),
       ladder_(*this, options.retry_first, options.retry_longest, options.context) {
   TW_ASSERT(!shards_.empty() && shards_.size() <= kMaxListShards,
             "a dirty list has 1 to kMaxListShards shards");
+  if (!lazytime_) return;
+  for (const auto& each : shards_) each->lazy = std::make_unique<LazyRing>(lazytime_expire_);
 }
 
 DirtyListBase::~DirtyListBase() { TW_ASSERT(listed() == 0, "a dirty list ends with objects on it"); }
@@ -36,7 +40,8 @@ DirtyList::Marked DirtyListBase::mark_dirty_slow(DirtyObject& object, std::uint3
     const DirtyState state = object.state();
     if (state.context() != context_) return Marked::kElsewhere;
     if (state.clean()) {
-      if (list_clean(object, classes, now)) return Marked::kListed;
+      const Marked listed = list_clean(object, classes, now);
+      if (listed != Marked::kElsewhere) return listed;
       if (closed_.load(std::memory_order_relaxed) && object.state().clean()) {
         return Marked::kElsewhere;
       }
@@ -44,6 +49,11 @@ DirtyList::Marked DirtyListBase::mark_dirty_slow(DirtyObject& object, std::uint3
     }
     if ((state.classes() & classes) == classes) return Marked::kAlready;
     std::uint32_t word = state.word();
+    if (state.phase() == DirtyPhase::kLazy) {
+      // Bits alone would leave it where nobody looks for twelve hours.
+      if (promote(object, state, classes, now)) return Marked::kPromoted;
+      continue;
+    }
     if (state.phase() != DirtyPhase::kWriting || state.classes() != 0) {
       // It has a stamp, so bits are all there is to add: wherever it goes next, they go with it.
       if (!object.state_.compare_exchange(word, word | classes, std::memory_order_seq_cst)) continue;
@@ -80,22 +90,30 @@ ListShard& DirtyListBase::lock_another(ListShard& picked) TW_NO_THREAD_SAFETY_AN
   return picked;
 }
 
-// The lock comes from lock_for_listing, which clang can't follow.
-bool DirtyListBase::list_clean(DirtyObject& object, std::uint32_t classes,
-                               Instant now) TW_NO_THREAD_SAFETY_ANALYSIS {
+// kElsewhere: somebody else was first, or the list is closed. The lock comes from lock_for_listing, which
+// clang can't follow.
+DirtyList::Marked DirtyListBase::list_clean(DirtyObject& object, std::uint32_t classes,
+                                            Instant now) TW_NO_THREAD_SAFETY_ANALYSIS {
   ListShard& home = lock_for_listing(object);
   ShardHold hold(home, ShardHold::Locked{});
   // Another thread may be listing it through another shard: the exchange decides. Who sees kListed then
   // waits for this lock before it looks at the hook.
-  if (closed_.load(std::memory_order_relaxed)) return false;
+  if (closed_.load(std::memory_order_relaxed)) return Marked::kElsewhere;
+  const bool lazy = classes == kDirtyTimestamps && lazytime_;
   std::uint32_t clean = DirtyState(DirtyPhase::kClean, 0, 0, context_).word();
-  const std::uint32_t listed = DirtyState(DirtyPhase::kListed, classes, home.index, context_).word();
-  if (!object.state_.compare_exchange(clean, listed, std::memory_order_seq_cst)) return false;
+  const DirtyPhase to = lazy ? DirtyPhase::kLazy : DirtyPhase::kListed;
+  const std::uint32_t listed = DirtyState(to, classes, home.index, context_).word();
+  if (!object.state_.compare_exchange(clean, listed, std::memory_order_seq_cst)) return Marked::kElsewhere;
   object.node.stamp = stamp_locked(home, now);
-  link_locked(home, object, Filing::kDirtied, nullptr, now);
   ++home.inserts;
+  if (lazy) {
+    home.touch();
+    home.lazy->add(object.node, now);
+    return Marked::kLazy;
+  }
+  link_locked(home, object, Filing::kDirtied, nullptr, now);
   home.count.store(home.count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  return true;
+  return Marked::kListed;
 }
 
 Instant DirtyListBase::stamp_locked(ListShard& home, Instant now) {
@@ -105,15 +123,19 @@ Instant DirtyListBase::stamp_locked(ListShard& home, Instant now) {
 
 // ---- taking one object ----
 
-// Takes an object that was seen listed off its list, under its shard's lock, and does `then(shard)` in the
-// same hold. False: it is not there any more.
+// Takes an object that was seen listed, or lazy, off its list, under its shard's lock, and does `then(shard)`
+// in the same hold. False: it is not there any more.
 template <class Then>
 bool DirtyListBase::take_listed(DirtyObject& object, DirtyState seen, Then then) {
   ListShard& home = shard(seen.shard());
   ShardHold hold(home);
   if (!object.state().same_place(seen)) return false;
   home.touch();
-  unlink_locked(home, object);
+  if (seen.phase() == DirtyPhase::kLazy) {
+    home.lazy->remove(object.node);
+  } else {
+    unlink_locked(home, object);
+  }
   ++home.removals;
   then(home);
   return true;
@@ -147,6 +169,11 @@ DirtyList::TakeOut DirtyListBase::cancel(DirtyObject& object) {
         if (taken) return TakeOut::kTaken;
         continue;
       }
+      case DirtyPhase::kLazy:
+        if (take_listed(object, state, [&](ListShard&) { change_to_clean(object); })) {
+          return TakeOut::kTaken;
+        }
+        continue;
       case DirtyPhase::kRetry:
         if (ladder_.cancel(object)) return TakeOut::kTaken;
         continue;
@@ -169,6 +196,13 @@ DirtyList::TakeOut DirtyListBase::claim_one(DirtyObject& object) {
         if (take_listed(object, state, [&](ListShard& home) {
               home.lock.assert_held();
               claim_locked(home, object);
+            })) {
+          return TakeOut::kTaken;
+        }
+        continue;
+      case DirtyPhase::kLazy:
+        if (take_listed(object, state, [&](ListShard& home) {
+              change_phase(object, DirtyPhase::kLazy, DirtyPhase::kClaimed, home.index);
             })) {
           return TakeOut::kTaken;
         }
@@ -215,36 +249,48 @@ bool DirtyListBase::begin_write(WriteSlot& slot) {
   }
 }
 
-bool DirtyListBase::relist(DirtyObject& object, Filing why, DirtyPhase from, std::uint32_t classes,
-                           const WriteEnd* end, Instant now) {
+DirtyList::EndWrite DirtyListBase::relist(DirtyObject& object, Filing why, DirtyPhase from,
+                                          std::uint32_t classes, const WriteEnd* end, Instant now) {
   ListShard& home = shard(object.state().shard());  // doesn't change while it is in a batch
   ShardHold hold(home);
+  EndWrite filed;
+  if (why == Filing::kRedirtied && lazytime_ && !home.lazy->awaited(object.node.stamp, now) &&
+      file_lazy(home, object, from, now, filed.waiters)) {
+    filed.lazy = true;
+    return filed;
+  }
+  // Timestamps alone that a work has taken and gives back have had their turn: it comes again with the rest.
   if (end != nullptr && why != Filing::kRedirtied) object.node.stamp = end->written_stamp;
-  const bool waiters = change_phase(object, from, DirtyPhase::kListed, home.index, classes).has_waiters();
+  filed.waiters = change_phase(object, from, DirtyPhase::kListed, home.index, classes).has_waiters();
   link_locked(home, object, why, end, now);
   ++home.inserts;
   home.count.store(home.count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  return waiters;
+  return filed;
 }
 
 bool DirtyListBase::unclaim(DirtyObject& object, Instant now) {
-  return relist(object, Filing::kUnclaimed, DirtyPhase::kClaimed, 0, nullptr, now);
+  return relist(object, Filing::kUnclaimed, DirtyPhase::kClaimed, 0, nullptr, now).waiters;
 }
 
-bool DirtyListBase::adopt_from(DirtyObject& object, DirtyPhase from, Instant now) {
+DirtyList::EndWrite DirtyListBase::adopt_from(DirtyObject& object, DirtyPhase from, Instant now) {
   ListShard& home = shard(pick_shard(object));
   ShardHold hold(home);
-  const bool waiters =
-      change_place(object, from, DirtyPhase::kListed, home.index, context_).has_waiters();
+  EndWrite filed{.moved = true};
+  if (lazytime_ && file_lazy(home, object, from, now, filed.waiters)) {
+    home.last = std::max(home.last, object.node.stamp);
+    filed.lazy = true;
+    return filed;
+  }
+  filed.waiters = change_place(object, from, DirtyPhase::kListed, home.index, context_).has_waiters();
   link_locked(home, object, Filing::kAdopted, nullptr, now);
   home.last = std::max(home.last, object.node.stamp);
   ++home.inserts;
   home.count.store(home.count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  return waiters;
+  return filed;
 }
 
 bool DirtyListBase::adopt(DirtyObject& object, Instant now) {
-  return adopt_from(object, DirtyPhase::kClaimed, now);
+  return adopt_from(object, DirtyPhase::kClaimed, now).waiters;
 }
 
 void DirtyListBase::close() {
@@ -268,7 +314,7 @@ DirtyList::EndWrite DirtyListBase::end_moving(const WriteSlot& slot, Instant now
   // Whoever dirtied it meanwhile writes the stamp under this lock; once it is there nobody changes it before
   // the next write.
   { MutexLock stamped(shard(object.state().shard()).lock); }
-  return EndWrite{.waiters = heir.adopt_from(object, DirtyPhase::kWriting, now), .moved = true};
+  return heir.adopt_from(object, DirtyPhase::kWriting, now);
 }
 
 DirtyList::EndWrite DirtyListBase::end_write(const WriteSlot& slot, WorkKind kind, Instant now) {
@@ -289,22 +335,22 @@ DirtyList::EndWrite DirtyListBase::end_write(const WriteSlot& slot, WorkKind kin
           return EndWrite{.waiters = DirtyState(word).has_waiters(), .clean = true};
         }
       }
-      return EndWrite{.waiters = relist(object, Filing::kRedirtied, DirtyPhase::kWriting, 0, &end, now)};
+      return relist(object, Filing::kRedirtied, DirtyPhase::kWriting, 0, &end, now);
     }
     case WriteOutcome::kPartial:
       object.retry_step = 0;
-      return EndWrite{
-          .waiters = relist(object, Filing::kPartial, DirtyPhase::kWriting, slot.classes, &end, now)};
-    case WriteOutcome::kSkipped:
-      return EndWrite{
-          .waiters = relist(object, Filing::kSkipped, DirtyPhase::kWriting, slot.classes, &end, now),
-          .comes_at_once = true};
+      return relist(object, Filing::kPartial, DirtyPhase::kWriting, slot.classes, &end, now);
+    case WriteOutcome::kSkipped: {
+      EndWrite skipped = relist(object, Filing::kSkipped, DirtyPhase::kWriting, slot.classes, &end, now);
+      skipped.comes_at_once = true;
+      return skipped;
+    }
     case WriteOutcome::kFailed: {
       if (files_failures()) {
         if (object.retry_step < UINT8_MAX) ++object.retry_step;
-        return EndWrite{
-            .waiters = relist(object, Filing::kFailed, DirtyPhase::kWriting, slot.classes, &end, now),
-            .comes_at_once = true};
+        EndWrite failed = relist(object, Filing::kFailed, DirtyPhase::kWriting, slot.classes, &end, now);
+        failed.comes_at_once = true;
+        return failed;
       }
       ShardHold hold(shard(object.state().shard()));  // a marker may be writing a stamp
       object.node.stamp = slot.stamp;
@@ -321,17 +367,40 @@ DirtyList::EndWrite DirtyListBase::end_write(const WriteSlot& slot, WorkKind kin
 
 DirtyListBase::SelectionBase::SelectionBase(DirtyListBase& list, const SelectionRequest& request)
     : request_(request), list_(list), moment_(request.now) {
-  if (request_.kind == WorkKind::kSync) list_.ladder_.open_sync(ladder_share_);
+  if (request_.kind != WorkKind::kSync) return;
+  list_.ladder_.open_sync(ladder_share_);
+  if (!list_.lazytime_) return;
+  // Before the design's lists: what leaves a ring goes there.
+  for (const auto& each : list_.shards_) {
+    ShardHold hold(*each);
+    each->lazy->open_sync(this, moment_of(*each));
+  }
 }
 
 DirtyListBase::SelectionBase::~SelectionBase() {
-  if (request_.kind == WorkKind::kSync) list_.ladder_.close_sync(ladder_share_);
+  if (request_.kind != WorkKind::kSync) return;
+  list_.ladder_.close_sync(ladder_share_);
+  if (!list_.lazytime_) return;
+  for (const auto& each : list_.shards_) end_lazy_sync(*each);
 }
 
 std::size_t DirtyListBase::SelectionBase::claim(std::span<DirtyObject*> out) {
-  const std::size_t retried = request_.kind == WorkKind::kSync ? list_.ladder_.claim_sync(ladder_share_, out)
-                                                               : list_.ladder_.claim_due(request_.now, out);
-  return retried + claim_listed(out.subspan(retried));
+  if (request_.kind == WorkKind::kSync) {
+    std::size_t claimed = list_.ladder_.claim_sync(ladder_share_, out);
+    claimed += claim_lazy_sync(out.subspan(claimed));
+    return claimed + claim_listed(out.subspan(claimed));
+  }
+  std::size_t claimed = list_.ladder_.claim_due(request_.now, out);
+  if (request_.kind == WorkKind::kReclaim) {
+    // In turns: timestamps hold memory too, and nothing says that the rest ever ends.
+    timestamps_first_ = !timestamps_first_;
+    if (timestamps_first_) claimed += claim_lazy(out.subspan(claimed));
+  }
+  const std::size_t listed = claim_listed(out.subspan(claimed));
+  claimed += listed;
+  // Over the threshold timestamps are written for want of something better, since they hold some of the limit.
+  if (request_.kind == WorkKind::kBackground && listed != 0) return claimed;
+  return claimed + claim_lazy(out.subspan(claimed));
 }
 
 // ---- what is there ----
@@ -348,7 +417,10 @@ Instant DirtyListBase::oldest_of(const ListShard& home) const {
 
 std::uint64_t DirtyListBase::listed() const {
   std::uint64_t total = ladder_.size();
-  for (const auto& each : shards_) total += each->count.load(std::memory_order_relaxed);
+  for (const auto& each : shards_) {
+    total += each->count.load(std::memory_order_relaxed);
+    if (lazytime_) total += each->lazy->size();
+  }
   return total;
 }
 
@@ -370,6 +442,8 @@ DirtyListStats DirtyListBase::stats() const {
     total.inserts += each->inserts;
     total.insert_waits += each->insert_waits;
     total.removals += each->removals;
+    total.promoted += each->promoted;
+    if (lazytime_) total.lazy += each->lazy->size();
     total.detached_buckets += each->detached_buckets;
     total.elements_under_lock += each->elements;
     total.max_elements_per_hold = std::max(total.max_elements_per_hold, each->max_per_hold);
@@ -392,6 +466,17 @@ void DirtyListBase::check_invariants() const {
     TW_ASSERT(objects == each->count.load(std::memory_order_relaxed), "a shard's count is not its size");
     TW_ASSERT((oldest_of(*each) == Instant::max()) == (objects == 0),
               "a shard's oldest stamp disagrees with its size");
+    if (!lazytime_) continue;
+    each->lazy->check_invariants();
+    std::uint64_t lazy = 0;
+    each->lazy->for_each([&](const WheelNode& node) {
+      const DirtyState state = object_of(node).state();
+      TW_ASSERT(state.phase() == DirtyPhase::kLazy, "an object on a ring of timestamps is in another phase");
+      TW_ASSERT(state.shard() == each->index, "an object on a ring of timestamps names another shard");
+      TW_ASSERT(state.classes() == kDirtyTimestamps, "an object on a ring of timestamps has other dirt");
+      ++lazy;
+    });
+    TW_ASSERT(lazy == each->lazy->size(), "a ring's count is not its size");
   }
   ladder_.check_invariants();
 }

@@ -1,5 +1,5 @@
 // writeback/dirty_list_base.h: what all designs share: the protocol of the state word, the retry ladder, the
-// counts. A design adds its lists: where an object is filed, how it leaves, what a work takes.
+// rings of timestamps, the counts. A design adds its lists: where an object is filed, how it leaves, what a work takes.
 // Owns:      the shards (a design derives ListShard to put its lists beside the lock) and the ladder.
 // Threads:   as DirtyList.
 // Locks:     ListShard::lock (rank kListShard), one at a time; the ladder's is taken inside it by a failed
@@ -14,6 +14,7 @@
 #include "base/counter.h"
 #include "base/sync.h"
 #include "writeback/dirty_list.h"
+#include "writeback/lazy_ring.h"
 #include "writeback/retry_ladder.h"
 
 namespace tidewheel {
@@ -36,6 +37,10 @@ struct alignas(kCacheLine) ListShard {
   std::uint64_t elements TW_GUARDED_BY(lock) = 0;
   std::uint64_t max_per_hold TW_GUARDED_BY(lock) = 0;
   std::uint64_t touched_in_hold TW_GUARDED_BY(lock) = 0;
+  std::uint64_t promoted TW_GUARDED_BY(lock) = 0;
+  // Null: no lazytime. Set before anybody else sees the shard; what it points to is the lock's, but for
+  // LazyRing::oldest() and size().
+  std::unique_ptr<LazyRing> lazy;
 
   // Written under the lock, read without by oldest() and listed(): hints that are exact at rest.
   Atomic<std::int64_t> oldest_ns{INT64_MAX};
@@ -99,6 +104,9 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
   Instant oldest() const final;
   Instant next_retry() const final { return ladder_.next_due(); }
   Instant oldest_retry() const final { return ladder_.oldest(); }
+  Instant oldest_lazy() const final;
+  Instant next_lazy() const final;
+  bool any_lazy() const final;
   std::uint64_t listed() const final;
   bool any_listed(std::uint32_t flusher, std::uint32_t flushers) const final;
   DirtyListStats stats() const final;
@@ -154,32 +162,46 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
     virtual std::size_t claim_listed(std::span<DirtyObject*> out) = 0;
     // A sync's moment at this shard, whose youngest stamp may lie beyond the caller's `now`.
     Instant moment_of(const ListShard& shard) TW_REQUIRES(shard.lock) {
-      const Instant here = std::max(request_.now, shard.last);
+      Instant here = std::max(request_.now, shard.last);
+      if (shard.lazy != nullptr) here = std::max(here, shard.lazy->moment_of(this));
       moment_ = std::max(moment_, here);
       return here;
     }
     const SelectionRequest request_;
 
    private:
+    std::size_t claim_lazy(std::span<DirtyObject*> out);
+    std::size_t claim_lazy_sync(std::span<DirtyObject*> out);
+    void end_lazy_sync(ListShard& home);
+
     DirtyListBase& list_;
     Instant moment_;  // the latest of its shards'
+    std::uint32_t first_lazy_ = 0;   // kSync: what the shards before it had for it is claimed
+    bool timestamps_first_ = false;  // kReclaim: whose turn it is
     RetryLadder::SyncShare ladder_share_;  // kSync alone
   };
 
  private:
-  bool list_clean(DirtyObject& object, std::uint32_t classes, Instant now);
+  Marked list_clean(DirtyObject& object, std::uint32_t classes, Instant now);
+  bool promote(DirtyObject& object, DirtyState seen, std::uint32_t classes, Instant now);
+  bool file_lazy(ListShard& home, DirtyObject& object, DirtyPhase from, Instant now, bool& waiters)
+      TW_REQUIRES(home.lock);
+  std::size_t claim_lazy_nodes(ListShard& home, std::span<WheelNode* const> nodes,
+                               std::span<DirtyObject*> out) TW_REQUIRES(home.lock);
   ListShard& lock_for_listing(const DirtyObject& object);
   ListShard& lock_another(ListShard& picked);
   template <class Then>
   bool take_listed(DirtyObject& object, DirtyState seen, Then then);
   bool set_waiters(DirtyObject& object, std::uint32_t if_claimed) const;
   EndWrite end_moving(const WriteSlot& slot, Instant now);
-  bool adopt_from(DirtyObject& object, DirtyPhase from, Instant now);
-  bool relist(DirtyObject& object, Filing why, DirtyPhase from, std::uint32_t classes, const WriteEnd* end,
-              Instant now);
+  EndWrite adopt_from(DirtyObject& object, DirtyPhase from, Instant now);
+  EndWrite relist(DirtyObject& object, Filing why, DirtyPhase from, std::uint32_t classes,
+                  const WriteEnd* end, Instant now);
 
   const std::vector<std::unique_ptr<ListShard>> shards_;
   const std::uint16_t context_;
+  const bool lazytime_;
+  const Duration lazytime_expire_;
   // Relaxed: set, and then every shard lock is taken; read under a shard's lock.
   Atomic<bool> closed_{false};
   RetryLadder ladder_;

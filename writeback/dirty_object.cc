@@ -9,6 +9,7 @@ const char* name_of(DirtyPhase phase) {
     case DirtyPhase::kRetry: return "retry";
     case DirtyPhase::kClaimed: return "claimed";
     case DirtyPhase::kWriting: return "writing";
+    case DirtyPhase::kLazy: return "lazy";
   }
   return "not a phase";
 }

@@ -21,6 +21,13 @@
 //     |<-begin_write of what cancel() asked for----------+                               |
 //     +<-------------------------------------------------------------- written ----------+
 //
+// Timestamps alone (lazytime), where the list keeps a ring for them (writeback/lazy_ring.h):
+//
+//   clean --mark_dirty--> lazy(shard) --mark_dirty, another class--> listed, in the same hold of the lock
+//     ^                    | |   ^
+//     |<-cancel------------+ |   +-- written, redirtied in its timestamps alone; filed by another context
+//                            +--claim, claim_one--> claimed
+//
 // Re-dirty without a lock. Writer: publish the data's tag with a seq_cst RMW, then load the state
 // (seq_cst, a plain move on x86) and return if the class bit is there. Flusher: clear the class bits with
 // a seq_cst RMW (begin_write), then read the tags. One of the two sees the other: dirt is never lost. A
@@ -51,17 +58,19 @@ enum class DirtyPhase : std::uint32_t {
   kRetry,    // on the retry ladder; shard = kRetryShard
   kClaimed,  // a flusher has it; cancel() asks for it, and begin_write() lets it go
   kWriting,  // handed to the target; class bits set now mean dirtied again
+  kLazy,     // on its shard's ring of what is dirty in its timestamps alone: nothing else is marked
 };
-inline constexpr std::uint32_t kDirtyPhases = 5;
+inline constexpr std::uint32_t kDirtyPhases = 6;
 
-// The transition table. Rows: from; columns: clean, listed, retry, claimed, writing.
+// The transition table. Rows: from; columns: clean, listed, retry, claimed, writing, lazy.
 inline constexpr bool kDirtyTransitions[kDirtyPhases][kDirtyPhases] = {
-    // clean  listed retry  claimed writing
-    {false, true, false, false, false},  // clean: mark_dirty
-    {true, false, false, true, false},   // listed: cancel; claim, claim_one
-    {true, false, false, true, false},   // retry: cancel; claim, claim_one
-    {true, true, false, false, true},    // claimed: begin_write of what is cancelled; unclaim; begin_write
-    {true, true, true, false, false},    // writing: end_write
+    // clean  listed retry  claimed writing lazy
+    {false, true, false, false, false, true},  // clean: mark_dirty
+    {true, false, false, true, false, false},  // listed: cancel; claim, claim_one
+    {true, false, false, true, false, false},  // retry: cancel; claim, claim_one
+    {true, true, false, false, true, true},    // claimed: begin_write if cancelled; unclaim; begin_write; adopt
+    {true, true, true, false, false, true},    // writing: end_write
+    {true, true, false, true, false, false},   // lazy: cancel; mark_dirty, a sync's end; claim, claim_one
 };
 constexpr bool dirty_transition_allowed(DirtyPhase from, DirtyPhase to) {
   return kDirtyTransitions[static_cast<std::uint32_t>(from)][static_cast<std::uint32_t>(to)];

@@ -48,7 +48,9 @@ Result<std::unique_ptr<WritebackEngine>> WritebackEngine::make(const EngineOptio
   if (options.shards > kMaxListShards || (options.shards & (options.shards - 1)) != 0) {
     return TW_FAIL(kInvalidArgument);
   }
-  if (options.expire.ns < 0 || options.interval.ns < 0) return TW_FAIL(kInvalidArgument);
+  if (options.expire.ns < 0 || options.interval.ns < 0 || options.lazytime_expire.ns < 0) {
+    return TW_FAIL(kInvalidArgument);
+  }
   // Half of the limit must hold one page of one object.
   if (options.object_overhead_bytes > (1ULL << 40) || options.dirty_bytes > (1ULL << 60) ||
       options.dirty_bytes / 2 < options.object_overhead_bytes + kPageBytes) {
@@ -121,6 +123,8 @@ WritebackContext* WritebackEngine::try_add_context(WritebackTarget& target, cons
   list_options.periodic_interval = options_.interval;
   list_options.retry_first = options_.retry_first;
   list_options.retry_longest = options_.retry_longest;
+  list_options.lazytime = options_.lazytime;
+  list_options.lazytime_expire = options_.lazytime_expire;
   auto context =
       std::make_unique<WritebackContext>(*this, target, options, static_cast<std::uint16_t>(id),
                                          find_dirty_list_design(options_.design)->make(list_options));
@@ -214,15 +218,16 @@ bool WritebackEngine::mark_dirty_slow(DirtyObject& object, std::uint32_t classes
     }
     if (counted) charge_object(*context, grant);
     const DirtyList::Marked marked = context->list().mark(object, classes, now);
-    if (marked == DirtyList::Marked::kListed) {
+    if (marked == DirtyList::Marked::kListed || marked == DirtyList::Marked::kLazy) {
       TW_TRACE(writeback_dirty_inode, reinterpret_cast<std::uintptr_t>(&object), classes,
                static_cast<std::uint64_t>(now.ns), context->id());
       if (!counted) charge_object(*context, grant);  // it was cleaned in between
-      context->note_listed();
+      marked == DirtyList::Marked::kListed ? context->note_listed() : context->note_lazy();
       return true;
     }
     if (counted) object_cancelled(*context);  // another thread was first, or it was re-filed
-    if (marked == DirtyList::Marked::kAlready) return false;
+    if (marked == DirtyList::Marked::kPromoted) context->note_listed();
+    if (marked != DirtyList::Marked::kElsewhere) return false;
   }
 }
 
@@ -422,6 +427,8 @@ void WritebackEngine::add_stats(const WritebackContext& c, WritebackStats& s) co
   s.dirty_list.max_elements_per_hold =
       std::max(s.dirty_list.max_elements_per_hold, list.max_elements_per_hold);
   s.dirty_list.shards += list.shards;
+  s.dirty_list.lazy += list.lazy;
+  s.dirty_list.promoted += list.promoted;
   s.dirty_bytes += c.counts().dirty();
   s.writeback_bytes += c.counts().writeback();
   s.dirty_objects += c.counts().objects();

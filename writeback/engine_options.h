@@ -18,6 +18,11 @@ struct EngineOptions {
   std::uint32_t flushers = 1;  // per context
   Duration expire = seconds(30);
   Duration interval = seconds(5);  // 0: nothing is written for its age
+  // What is dirty in its timestamps alone (kDirtyTimestamps) is not written for that until it is this old,
+  // whatever `interval` says; 0: never. A sync, an fsync, and what is dirtied otherwise write it sooner. Off:
+  // it is as all other dirt. A file system that is mounted without lazytime marks kDirtyMetadata as well.
+  bool lazytime = true;
+  Duration lazytime_expire = seconds(12LL * 3600);
   // Background writing starts above background_bytes of dirty data and stops exactly at it. Not below
   // dirty_bytes / 2: it is cut to that. 0 for dirty_bytes is not accepted.
   std::uint64_t background_bytes = 100ULL << 20;

@@ -18,6 +18,12 @@ bool left_a_part(Batch& batch) {
                      [](const WriteSlot& slot) { return slot.outcome == WriteOutcome::kPartial; });
 }
 
+// Timestamps of this moment and before have their maximum age.
+Instant lazy_before(Duration expire, Instant now) {
+  if (expire.ns <= 0 || now.ns < INT64_MIN + expire.ns) return Instant::min();
+  return now - expire;
+}
+
 }  // namespace
 
 Flusher::Flusher(WritebackContext& context, std::uint32_t index, std::vector<Batch*> batches)
@@ -87,6 +93,7 @@ Flusher::Step Flusher::step(Instant now) {
     schedule_.arm(now);
     background_starved_ = false;
   }
+  if (look_asked_.exchange(false, std::memory_order_seq_cst)) background_starved_ = false;
   if (tick_asked_.exchange(false, std::memory_order_seq_cst)) schedule_.tick_at_once(now);
   const bool reaped = reap(now);
   if (closed_.load(std::memory_order_seq_cst)) {
@@ -116,6 +123,7 @@ WorkSignals Flusher::signals(Instant now) {
   s.writers_wait = engine_.waiting_.load(std::memory_order_seq_cst) != 0;
   s.background_starved = background_starved_;
   s.next_retry = context_.list_->next_retry();
+  s.next_lazy = context_.list_->next_lazy();
   return s;
 }
 
@@ -124,6 +132,7 @@ SelectionRequest Flusher::request(WorkKind kind, Instant now) const {
   r.kind = kind;
   r.now = now;
   r.dirtied_before = kind == WorkKind::kPeriodic ? schedule_.dirtied_before(now) : Instant::max();
+  r.lazy_before = lazy_before(engine_.options().lazytime_expire, now);
   r.flusher = index_;
   r.flushers = static_cast<std::uint32_t>(context_.flushers().size());
   return r;
@@ -310,7 +319,20 @@ Flusher::Step Flusher::fall_asleep(Instant now, Instant wake_at, const WorkSigna
       return {true, {}, false};  // without the tick there is another moment to wake at
     }
   }
+  if (timestamps_came(seen)) return {false, std::min(wake_at, now + kStarvedPause), false};
   return {false, wake_at, false};
+}
+
+// Timestamps: writers look at lazy_armed_ after they have listed some. It is given up where there seem to be
+// none, or background work has found nothing; elsewhere wake_at allows for the oldest, and others come later.
+bool Flusher::timestamps_came(const WorkSignals& seen) {
+  const bool due_some_day = seen.next_lazy != Instant::max() || engine_.options().lazytime_expire.ns == 0;
+  if (due_some_day && !background_starved_) return false;
+  if (!context_.lazy_armed_.exchange(false, std::memory_order_seq_cst)) return false;
+  if (!context_.list_->any_lazy()) return false;
+  context_.arm_lazy(this);
+  background_starved_ = false;
+  return true;
 }
 
 }  // namespace tidewheel

@@ -29,7 +29,8 @@ Instant WritebackContext::sync_covers() const {
 bool WritebackContext::hand_over(Batch& batch, DirtyObject& object, WritebackContext& to, Instant now) {
   bool waiters = false;
   bool covered = false;
-  const bool expired = object.dirtied_when() <= now - engine_.options().expire;
+  const bool lazy = engine_.options().lazytime && object.state().classes() == kDirtyTimestamps;
+  const bool expired = !lazy && object.dirtied_when() <= now - engine_.options().expire;
   {
     MutexLock guard(lock_);
     covered = object.dirtied_when() <= sync_covers();
@@ -46,6 +47,7 @@ bool WritebackContext::hand_over(Batch& batch, DirtyObject& object, WritebackCon
   }
   if (waiters) wake(&object);
   to.note_listed();
+  to.note_lazy();
   if (expired) to.tick_at_once();
   engine_.look_for_waiters();
   return true;
@@ -81,7 +83,11 @@ DirtyList::EndWrite WritebackContext::end_write(WriteSlot& slot, WorkKind kind, 
     }
   }
   if (!moved) return list_->end_write(slot, kind, now);
-  if (ended.moved) to->note_listed();
+  if (ended.moved && ended.lazy) {
+    to->note_lazy();
+  } else if (ended.moved) {
+    to->note_listed();
+  }
   engine_.look_for_waiters();
   return ended;
 }

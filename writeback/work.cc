@@ -20,9 +20,10 @@ WorkDecision WorkSchedule::next_work(const WorkSignals& s) {
   if (busy_until_ > later(s.now, milliseconds(1LL << kBusyDoublings))) busy_until_ = s.now;
   if (s.now < busy_until_) return {false, WorkKind::kBackground, std::min(busy_until_, s.sync_retry_at)};
 
-  const Instant retry_at = std::max(s.next_retry, retry_not_before_);
-  const bool periodic = tick_unfinished_ || s.now >= tick_at_ ||
-                        (s.next_retry != Instant::max() && s.now >= retry_at);
+  const Instant next_due = std::min(s.next_retry, s.next_lazy);
+  const Instant due_at = std::max(next_due, retry_not_before_);
+  const bool periodic =
+      tick_unfinished_ || s.now >= tick_at_ || (next_due != Instant::max() && s.now >= due_at);
   // In turns, where both want something: reclaim that asks again and again does not starve the ticks.
   if (s.reclaim_bytes > 0 && !(periodic && reclaim_had_its_turn_)) {
     reclaim_had_its_turn_ = true;
@@ -32,7 +33,7 @@ WorkDecision WorkSchedule::next_work(const WorkSignals& s) {
   if (periodic) return {true, WorkKind::kPeriodic, {}};
 
   Instant wake_at = std::min(tick_at_, s.sync_retry_at);
-  if (s.next_retry != Instant::max()) wake_at = std::min(wake_at, retry_at);
+  if (next_due != Instant::max()) wake_at = std::min(wake_at, due_at);
 
   if (s.background_excess_bytes == 0) {
     plugged_since_ = Instant::max();

@@ -29,8 +29,12 @@ struct Page {
 
 class Scene {
  public:
-  Scene(const std::string& design, std::uint32_t shards) : lock_(scene_lock_class) {
+  // With lazytime a part of the dirt is timestamps alone: a version as any other.
+  Scene(const std::string& design, std::uint32_t shards, bool lazytime = false)
+      : lazytime_(lazytime), lock_(scene_lock_class) {
     DirtyListOptions options;
+    options.lazytime = lazytime;
+    options.lazytime_expire = seconds(1);
     options.shards = design == "timer-wheel" ? shards : 0;
     options.flushers = 2;
     list_ = find_dirty_list_design(design)->make(options);
@@ -64,8 +68,9 @@ class Scene {
 
   Instant tick() { return Instant{clock_ns_.fetch_add(100'000'000, std::memory_order_relaxed)}; }
   void dirty(Page& page) {
-    page.dirtied.fetch_add(1, std::memory_order_seq_cst);
-    list_->mark_dirty(page.object, kDirtyData, tick());
+    const std::uint32_t version = page.dirtied.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint32_t classes = lazytime_ && version % 3 != 1 ? kDirtyTimestamps : kDirtyData;
+    list_->mark_dirty(page.object, classes, tick());
   }
   void wake() {
     MutexLock hold(lock_);
@@ -132,6 +137,7 @@ class Scene {
       request.now = tick();
       request.dirtied_before =
           request.kind == WorkKind::kPeriodic ? request.now - seconds(1) : Instant::max();
+      request.lazy_before = request.now - seconds(1);
       auto selection = list_->select(request);
       begin_batch();
       std::array<DirtyObject*, 3> out{};
@@ -197,6 +203,7 @@ class Scene {
     return in_flight_ == 0 && begun_ == begun;
   }
 
+  const bool lazytime_;
   std::unique_ptr<DirtyList> list_;
   std::array<Page, 4> shared_;
   Atomic<std::int64_t> clock_ns_{1'000'000'000'000};
@@ -212,6 +219,7 @@ TEST_P(DirtyListRaces, NothingIsLostOrTouchedAfterItsEndOnRealThreads) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     Scene(GetParam(), 4).run(4, 1500, seed);
+    Scene(GetParam(), 4, /*lazytime=*/true).run(4, 1500, seed);
   }
 }
 INSTANTIATE_TEST_SUITE_P(Designs, DirtyListRaces, ::testing::ValuesIn(all_designs()),
@@ -234,6 +242,23 @@ SIM_TEST_WITH(DirtyListSim, NothingIsLostBySyncerSlots, kSceneOptions) {
 }
 SIM_TEST_WITH(DirtyListSim, NothingIsLostByParallelLists, kSceneOptions) {
   Scene("parallel-lists", 1).run(2, 3, 5);
+}
+
+// Timestamps alone among the rest: on their ring, promoted beside flushers, syncs and removals.
+SIM_TEST_WITH(LazytimeSim, NothingIsLostByTimerWheel, kSceneOptions) {
+  Scene("timer-wheel", 2, true).run(2, 3, 1);
+}
+SIM_TEST_WITH(LazytimeSim, NothingIsLostBySingleList, kSceneOptions) {
+  Scene("single-list", 1, true).run(2, 3, 2);
+}
+SIM_TEST_WITH(LazytimeSim, NothingIsLostByTaggedList, kSceneOptions) {
+  Scene("tagged-list", 1, true).run(2, 3, 3);
+}
+SIM_TEST_WITH(LazytimeSim, NothingIsLostBySyncerSlots, kSceneOptions) {
+  Scene("syncer-slots", 1, true).run(2, 3, 4);
+}
+SIM_TEST_WITH(LazytimeSim, NothingIsLostByParallelLists, kSceneOptions) {
+  Scene("parallel-lists", 1, true).run(2, 3, 5);
 }
 
 // ---- the re-dirty pair (dirty_object.h) ----

@@ -12,7 +12,7 @@ namespace tidewheel {
 
 struct ListRig {
   explicit ListRig(const std::string& design, std::size_t count = 0, DirtyListOptions options = {})
-      : list(find_dirty_list_design(design)->make(options)) {
+      : list(find_dirty_list_design(design)->make(options)), lazytime_expire(options.lazytime_expire) {
     add(count);
   }
   ~ListRig() {
@@ -47,6 +47,7 @@ struct ListRig {
     asked.dirtied_before = kind == WorkKind::kPeriodic ? now - expire
                            : kind == WorkKind::kSync   ? now
                                                        : Instant::max();
+    asked.lazy_before = now - lazytime_expire;
     return asked;
   }
   std::unique_ptr<Selection> select(WorkKind kind) { return list->select(request(kind)); }
@@ -89,7 +90,15 @@ struct ListRig {
   std::unique_ptr<Selection> open;
   Instant now = Instant{0} + seconds(1000);
   Duration expire = seconds(30);
+  Duration lazytime_expire;
 };
+
+inline DirtyListOptions lazytime_options(Duration expire = seconds(12LL * 3600)) {
+  DirtyListOptions options;
+  options.lazytime = true;
+  options.lazytime_expire = expire;
+  return options;
+}
 
 // Every design in the registry, by name, as gtest parameters.
 inline std::vector<std::string> all_designs() {
