@@ -396,10 +396,8 @@ std::size_t DirtyListBase::SelectionBase::claim(std::span<DirtyObject*> out) {
     timestamps_first_ = !timestamps_first_;
     if (timestamps_first_) claimed += claim_lazy(out.subspan(claimed));
   }
-  const std::size_t listed = claim_listed(out.subspan(claimed));
-  claimed += listed;
+  claimed += claim_listed(out.subspan(claimed));
   // Over the threshold timestamps are written for want of something better, since they hold some of the limit.
-  if (request_.kind == WorkKind::kBackground && listed != 0) return claimed;
   return claimed + claim_lazy(out.subspan(claimed));
 }
 

@@ -105,6 +105,35 @@ SIM_TEST_WITH(LazytimeEngineSim, AFlusherThatSleepsForGoodWritesThemAtTheirAge,
   for (const Versioned& object : objects) SIM_CHECK(LazySim::written(object));
 }
 
+// Touched while the flusher, which has just written the last of them, goes to sleep.
+SIM_TEST_WITH(LazytimeEngineSim, ATouchMeetsAFlusherThatFallsAsleep, (sim::Options{.schedules = 1500})) {
+  LazySim rig(milliseconds(10));
+  Versioned first;
+  Versioned second;
+  rig.take(first);
+  rig.take(second);
+  Mutex lock(lazy_sim_class);
+  CondVar changed;
+  bool ended = false;
+  rig.target.on_ended = [&](FakeObject&) {
+    MutexLock guard(lock);
+    ended = true;
+    changed.notify_one();
+  };
+  rig.touch(first);
+  Thread toucher("toucher", [&] {
+    {
+      MutexLock guard(lock);
+      while (!ended) changed.wait(lock);
+    }
+    rig.touch(second);
+  });
+  toucher.join();
+  LazySim::wait_until_clean(second);
+  SIM_CHECK(LazySim::written(first));
+  SIM_CHECK(LazySim::written(second));
+}
+
 // Touched again in a write that an fsync does on its own thread: nobody but the end of that write can tell the
 // flusher.
 SIM_TEST_WITH(LazytimeEngineSim, WhatIsTouchedAgainInAnFsyncHasItsAgeToo, (sim::Options{.schedules = 300})) {

@@ -385,6 +385,72 @@ TEST(EngineLazytime, ZeroTurnsEachIntervalOffByItself) {
   }
 }
 
+// The limit is used up by what is dirtied again while it is written (nothing of that can be claimed) and by
+// timestamps that came after background work had found nothing: a writer that waits is served by these, though
+// the write never ends.
+TEST(EngineLazytime, TheyAreFoundThoughBackgroundHadFoundNothing) {
+  for (const Duration expire : {Duration{0}, seconds(3600)}) {
+    EngineOptions o = lazy_options();
+    o.lazytime_expire = expire;
+    o.interval = {0};
+    o.writer_recheck = Duration::max();
+    VirtualRig rig(o);
+    VirtualDevice device(*rig.driver, milliseconds(2));
+    rig.target.device = &device;
+    FakeObject& stuck = rig.make();
+    rig.dirty(stuck, 64 << 10);
+    device.stalled = true;
+    rig.engine->reclaim(*rig.context, 1);
+    rig.driver->run_for(seconds(1));
+    ASSERT_EQ(device.in_flight, 1U);
+    device.stalled = false;
+    rig.dirty(rig.make(), 0, kDirtyTimestamps);  // so that flushers have been told of timestamps before
+    rig.driver->run_for(seconds(1));
+    rig.dirty(stuck, 1500 << 10);
+    rig.driver->run_for(seconds(1));
+    ASSERT_EQ(rig.context->list().listed(), 0U);
+    ASSERT_GT(rig.engine->background_excess_bytes(), 0U);
+    for (int i = 0; i < 3000; ++i) {
+      rig.engine->mark_dirty(rig.make(static_cast<std::uint64_t>(i)), kDirtyTimestamps, rig.clock.now());
+    }
+    ThrottleWaiter waiter;
+    bool served = false;
+    waiter.owner = &served;
+    waiter.wake = [](ThrottleWaiter& woken) { *static_cast<bool*>(woken.owner) = true; };
+    ASSERT_FALSE(rig.engine->begin_balance(*rig.context, 64 << 10, waiter)) << "there is room";
+    rig.driver->run_for(seconds(10));
+    EXPECT_TRUE(served) << "the timestamps are not written";
+    if (!served) rig.engine->interrupt_waiters();
+    EXPECT_EQ(rig.engine->finish_balance(*rig.context, waiter).has_value(), served);
+    device.resume();
+    rig.driver->run_for(seconds(1));
+  }
+}
+
+// Due, and in the set of a sync that waits for the device: not to be had, and not looked for without a pause.
+TEST(EngineLazytime, WhatASyncHasTakenIsNotLookedForAgainAndAgain) {
+  EngineOptions o = lazy_options();
+  o.flushers = 2;
+  o.batch_objects = 4;
+  o.object_overhead_bytes = 64;
+  o.lazytime_expire = seconds(10);
+  VirtualRig rig(o);
+  VirtualDevice device(*rig.driver, milliseconds(2));
+  rig.target.device = &device;
+  for (int i = 0; i < 100; ++i) rig.dirty(rig.make(), 0, kDirtyTimestamps);
+  rig.driver->run_for(seconds(5));
+  device.stalled = true;
+  EXPECT_EQ(rig.engine->sync(*rig.context, nullptr, rig.clock.now() + seconds(1)).error().code,
+            Reason::kTimedOut);
+  const Instant end = rig.clock.now() + seconds(20);
+  std::uint64_t turns = 0;
+  while (turns < 20'000 && rig.driver->run_one(end)) ++turns;
+  EXPECT_LT(turns, 8000U) << "it spins";
+  device.resume();
+  rig.driver->run_for(seconds(1));
+  EXPECT_EQ(rig.dirty_objects(), 0U);
+}
+
 // Each holds some of the limit: over the threshold they are written, and a writer is never held up by them
 // for good.
 TEST(EngineLazytime, AFloodOfThemMakesRoomForAWriter) {
