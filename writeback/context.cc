@@ -86,20 +86,10 @@ WritebackContext::~WritebackContext() {
   TW_ASSERT(list_->listed() == 0, "a context is destroyed with dirty objects: sync or cancel them first");
 }
 
-void WritebackContext::arm(const Flusher* caller) {
+void WritebackContext::arm() {
   if (armed_.exchange(true, std::memory_order_seq_cst)) return;
   for (const auto& flusher : flushers_) {
-    if (flusher.get() == caller) continue;
     flusher->ask_to_arm();
-    engine_.driver().kick(*flusher);
-  }
-}
-
-void WritebackContext::arm_lazy(const Flusher* caller) {
-  if (lazy_armed_.exchange(true, std::memory_order_seq_cst)) return;
-  for (const auto& flusher : flushers_) {
-    if (flusher.get() == caller) continue;
-    flusher->ask_to_look();
     engine_.driver().kick(*flusher);
   }
 }

@@ -130,9 +130,10 @@ class WritebackContext {
   void note_lazy() {
     if (!lazy_armed_.load(std::memory_order_seq_cst)) arm_lazy();
   }
-  // `caller`: a flusher that calls has seen to itself.
-  void arm(const Flusher* caller = nullptr);
-  void arm_lazy(const Flusher* caller = nullptr);
+  void arm();
+  void arm_lazy() {
+    if (!lazy_armed_.exchange(true, std::memory_order_seq_cst)) kick();
+  }
   void kick();
 
   // ---- sync (context_sync.cc) ----

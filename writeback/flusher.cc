@@ -93,7 +93,6 @@ Flusher::Step Flusher::step(Instant now) {
     schedule_.arm(now);
     background_starved_ = false;
   }
-  if (look_asked_.exchange(false, std::memory_order_seq_cst)) background_starved_ = false;
   if (tick_asked_.exchange(false, std::memory_order_seq_cst)) schedule_.tick_at_once(now);
   const bool reaped = reap(now);
   if (closed_.load(std::memory_order_seq_cst)) {
@@ -306,12 +305,14 @@ Flusher::Step Flusher::fall_asleep(Instant now, Instant wake_at, const WorkSigna
   const bool disarm = may_disarm_ && schedule_.armed() && list.oldest() == Instant::max();
   may_disarm_ = false;
   if (disarm || background_starved_) {
-    context_.armed_.store(false, std::memory_order_seq_cst);
+    const bool armed = context_.armed_.exchange(false, std::memory_order_seq_cst);
     if (list.any_listed(index_, static_cast<std::uint32_t>(context_.flushers().size()))) {
       // Also when it is there but not to be had (another flusher's sync has it): look again, not at once.
+      // Without a word to the others: two that tell each other would look for ever. Where it was set, who
+      // set it has told all of them since they cleared it; else who lists next tells them.
       background_starved_ = false;
       schedule_.arm(now);
-      context_.arm(this);
+      if (armed) context_.armed_.store(true, std::memory_order_seq_cst);
       return {false, std::min(wake_at, now + kStarvedPause), false};
     }
     if (disarm) {
@@ -328,9 +329,14 @@ Flusher::Step Flusher::fall_asleep(Instant now, Instant wake_at, const WorkSigna
 bool Flusher::timestamps_came(const WorkSignals& seen) {
   const bool due_some_day = seen.next_lazy != Instant::max() || engine_.options().lazytime_expire.ns == 0;
   if (due_some_day && !background_starved_) return false;
-  if (!context_.lazy_armed_.exchange(false, std::memory_order_seq_cst)) return false;
+  const bool armed = context_.lazy_armed_.exchange(false, std::memory_order_seq_cst);
+  if (!armed && !background_starved_) return false;
   if (!context_.list_->any_lazy()) return false;
-  context_.arm_lazy(this);
+  if (armed) {
+    context_.lazy_armed_.store(true, std::memory_order_seq_cst);  // as above
+    // One who has looked at it meanwhile has no timer for them; nor has this one, if it is starved.
+    if (!background_starved_) context_.kick();
+  }
   background_starved_ = false;
   return true;
 }

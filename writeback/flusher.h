@@ -37,8 +37,6 @@ class Flusher {
   // A tick at once. False: it has been asked for already. From any thread; kick afterwards.
   bool ask_to_tick() { return !tick_asked_.exchange(true, std::memory_order_seq_cst); }
   void ask_to_arm() { arm_asked_.store(true, std::memory_order_seq_cst); }
-  // Timestamps have been listed: they are due one day, and background work may have them.
-  void ask_to_look() { look_asked_.store(true, std::memory_order_seq_cst); }
   std::uint64_t wakeups() const { return wakeups_.load(std::memory_order_relaxed); }
   std::uint32_t index() const { return index_; }
   std::uint32_t in_flight() const { return in_flight_; }
@@ -78,7 +76,6 @@ class Flusher {
   std::uint64_t mean_object_bytes_ = 0;   // of the last batch: how many to claim at once
 
   Atomic<bool> arm_asked_{false};
-  Atomic<bool> look_asked_{false};
   Atomic<bool> tick_asked_{false};
   Atomic<bool> closed_{false};
   Atomic<std::uint64_t> wakeups_{0};

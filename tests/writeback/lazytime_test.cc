@@ -451,6 +451,30 @@ TEST(EngineLazytime, WhatASyncHasTakenIsNotLookedForAgainAndAgain) {
   EXPECT_EQ(rig.dirty_objects(), 0U);
 }
 
+// The same, of flushers whose background work finds nothing to claim: with three of them, one has the sync
+// and the two others must not wake each other for ever.
+TEST(EngineLazytime, StarvedFlushersDoNotWakeEachOtherForWhatASyncHasTaken) {
+  for (const std::uint32_t classes : {kDirtyTimestamps, kDirtyMetadata}) {
+    EngineOptions o = lazy_options();
+    o.flushers = 3;
+    o.batch_objects = 4;
+    o.background_bytes = 4096;
+    VirtualRig rig(o);
+    VirtualDevice device(*rig.driver, milliseconds(2));
+    rig.target.device = &device;
+    device.stalled = true;
+    for (int i = 0; i < 100; ++i) rig.engine->mark_dirty(rig.make(), classes, rig.clock.now());
+    EXPECT_EQ(rig.engine->sync(*rig.context, nullptr, rig.clock.now()).error().code, Reason::kTimedOut);
+    const Instant end = rig.clock.now() + seconds(1);
+    std::uint64_t turns = 0;
+    while (turns < 50'000 && rig.driver->run_one(end)) ++turns;
+    EXPECT_LT(turns, 20'000U) << "they spin: classes " << classes;
+    device.resume();
+    rig.driver->run_for(seconds(1));
+    EXPECT_EQ(rig.dirty_objects(), 0U);
+  }
+}
+
 // Each holds some of the limit: over the threshold they are written, and a writer is never held up by them
 // for good.
 TEST(EngineLazytime, AFloodOfThemMakesRoomForAWriter) {
