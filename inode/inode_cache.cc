@@ -134,6 +134,7 @@ Inode* InodeCache::allocate(InodeNumber number) {
   auto* inode = static_cast<Inode*>(pages_.allocate_with_room([this] { return pool_.allocate(); }));
   if (inode == nullptr) return nullptr;
   inode->number_ = number;
+  inode->lru_.identity = reclaim_identity(number, 0);
   // Where a dirty list spreads its objects by hash: neighbours in number.
   inode->set_hash(static_cast<std::uint8_t>(1 + number % 255));
   inode->life_ = InodeLife::kNew;
@@ -276,7 +277,7 @@ void InodeCache::free_memory(Inode& inode) {
   inode.set_size(0);
   inode.set_context(kNoContext);
   inode.write_errors.store(0, std::memory_order_relaxed);
-  inode.lru_.referenced.store(0, std::memory_order_relaxed);
+  inode.lru_.forget();
   pool_.free(&inode);
   pages_.room_made();
 }
@@ -295,7 +296,7 @@ void InodeCache::end_write(Inode& inode) {
 std::uint64_t InodeCache::evict(std::uint64_t n) {
   std::array<LruItem*, kReclaimScan> items;
   std::uint64_t evicted = 0;
-  std::uint64_t calls = 2 * policy_->counts().listed / kReclaimScan + 4;
+  std::uint64_t calls = kMostReclaimLooks * (policy_->counts().listed / kReclaimScan + 1);
   while (evicted < n && calls-- != 0) {
     const std::size_t wanted = std::min<std::uint64_t>(items.size(), n - evicted);
     const std::size_t count = policy_->isolate(std::span(items.data(), wanted));

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "base/assert.h"
+#include "inode/inode.h"
 #include "inode/mapping_nodes.h"
 
 namespace tidewheel {
@@ -83,6 +84,7 @@ bool Mapping::insert_locked(std::uint64_t index, Page& page, MappingNodes& nodes
   }
   page.owner = this;
   page.index = index;
+  page.lru.identity = reclaim_identity(host_->number(), index);
   page.stripe = stripe_number_;
   // Relaxed: written under mutex(), read elsewhere as a hint.
   pages_.fetch_add(1, std::memory_order_relaxed);

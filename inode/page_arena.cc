@@ -133,7 +133,7 @@ Page* PageArena::allocate(AllocateFor purpose) {
   page->index = 0;
   page->flags = 0;
   page->readers = 0;
-  page->lru.referenced.store(0, std::memory_order_relaxed);
+  page->lru.forget();
   return page;
 }
 

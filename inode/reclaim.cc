@@ -14,6 +14,7 @@ std::vector<ReclaimPolicyKind>& registry() {
       {"two-list", "an inactive and an active list, a second chance for what was referenced",
        make_two_list_lru},
       {"sieve", "one queue and a hand that passes by what was referenced", make_sieve},
+      {"s3-fifo", "a small and a main queue, and a ghost of what left the small one", make_s3_fifo},
   };
   return kinds;
 }

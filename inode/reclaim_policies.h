@@ -9,5 +9,6 @@ namespace tidewheel {
 
 std::unique_ptr<ReclaimPolicy> make_two_list_lru();
 std::unique_ptr<ReclaimPolicy> make_sieve();
+std::unique_ptr<ReclaimPolicy> make_s3_fifo();
 
 }  // namespace tidewheel

@@ -13,6 +13,7 @@
 //            what a background work has detached but not yet claimed.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -190,7 +191,7 @@ class DirtyList {
 
 // The registry of designs: timer-wheel (the default), single-list, tagged-list, syncer-slots,
 // parallel-lists, and what a program registers.
-using DirtyListFactory = std::unique_ptr<DirtyList> (*)(const DirtyListOptions&);
+using DirtyListFactory = std::function<std::unique_ptr<DirtyList>(const DirtyListOptions&)>;
 struct DirtyListDesign {
   std::string name;
   std::string summary;

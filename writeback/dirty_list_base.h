@@ -5,7 +5,8 @@
 // Locks:     ListShard::lock (rank kListShard), one at a time; the ladder's is taken inside it by a failed
 //            write. ShardHold is the only way in, and counts the elements looked at while it is held.
 // Invariant: an object in phase kListed is linked, by the design, in the shard that its state names.
-// To add a design: derive, implement the hooks, one row in dirty_list.cc (docs/dirty-lists.md).
+// To add a design: derive, implement the hooks, one row in dirty_list.cc (docs/dirty-lists.md). One list in
+// an order of its own needs less: dirty_order.h.
 #pragma once
 #include <algorithm>
 #include <memory>

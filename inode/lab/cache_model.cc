@@ -1,9 +1,11 @@
 #include "inode/lab/cache_model.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <list>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/assert.h"
 #include "base/config.h"
@@ -99,12 +101,72 @@ class TwoListModel final : public QueueModel {
   Queue active_;
 };
 
+// Beside the one queue that the others have: a second one, and pages that are remembered.
+class S3FifoModel final : public CacheModel {
+ public:
+  explicit S3FifoModel(std::uint64_t capacity)
+      : capacity_(capacity), small_most_(std::max<std::uint64_t>(capacity / 10, 1)) {}
+  bool access(std::uint64_t page) override {
+    if (const auto found = where_.find(page); found != where_.end()) {
+      found->second->uses = std::min(found->second->uses + 1, 3);
+      return true;
+    }
+    if (where_.size() == capacity_) evict();
+    std::list<Used>& to = remembered_.erase(page) != 0 ? main_ : small_;
+    to.push_front({page, 0});
+    where_[page] = to.begin();
+    return false;
+  }
+
+ private:
+  struct Used {
+    std::uint64_t page = 0;
+    int uses = 0;
+  };
+  void evict() {
+    for (;;) {
+      if (!small_.empty() && (main_.empty() || small_.size() >= small_most_)) {
+        const auto last = std::prev(small_.end());
+        if (last->uses < 2) return forget(last);
+        last->uses = 0;
+        main_.splice(main_.begin(), small_, last);
+      } else {
+        const auto last = std::prev(main_.end());
+        if (last->uses == 0) {
+          where_.erase(last->page);
+          main_.erase(last);
+          return;
+        }
+        --last->uses;
+        main_.splice(main_.begin(), main_, last);
+      }
+    }
+  }
+  void forget(std::list<Used>::iterator at) {
+    where_.erase(at->page);
+    remembered_.insert(at->page);
+    left_.push_back(at->page);
+    if (left_.size() > capacity_ - small_most_) {
+      remembered_.erase(left_.front());
+      left_.pop_front();
+    }
+    small_.erase(at);
+  }
+  const std::uint64_t capacity_;
+  const std::uint64_t small_most_;
+  std::list<Used> small_, main_;  // the fronts are newest
+  std::unordered_map<std::uint64_t, std::list<Used>::iterator> where_;
+  std::list<std::uint64_t> left_;  // the ghost, oldest first
+  std::unordered_set<std::uint64_t> remembered_;
+};
+
 }  // namespace
 
 std::unique_ptr<CacheModel> make_cache_model(std::string_view name, std::uint64_t capacity) {
   if (capacity == 0) return nullptr;
   if (name == "sieve") return std::make_unique<SieveModel>(capacity);
   if (name == "two-list") return std::make_unique<TwoListModel>(capacity);
+  if (name == "s3-fifo") return std::make_unique<S3FifoModel>(capacity);
   if (name == "lru") return std::make_unique<Lru>(capacity);
   if (name == "fifo") return std::make_unique<Fifo>(capacity);
   return nullptr;
@@ -135,6 +197,7 @@ bool PolicyCache::access(std::uint64_t page) {
   }
   auto item = std::make_unique<Item>();
   item->page = page;
+  item->lru.identity = reclaim_identity(page, 0);
   if (spread_ == Spread::kAllShards) item->lru.shard = static_cast<std::uint8_t>(next_shard_++ % kLruShards);
   LruItem* listed = &item->lru;
   items_[page] = std::move(item);

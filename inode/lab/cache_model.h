@@ -3,7 +3,7 @@
 // Owns:      its entries.
 // Threads:   one.
 // Units:     pages, by any number that names them.
-// Source:    sieve: Zhang and others (NSDI 2024); opt: Belady, "A study of replacement algorithms" (1966).
+// Source:    sieve: Zhang and others (NSDI 2024); s3-fifo: Yang and others (SOSP 2023); opt: Belady, "A study of replacement algorithms" (1966).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -24,7 +24,7 @@ class CacheModel {
   virtual bool access(std::uint64_t page) = 0;
 };
 
-// "sieve", "two-list", "lru" or "fifo"; null: none of these, or a capacity of 0.
+// "sieve", "two-list", "s3-fifo", "lru" or "fifo"; null: none of these, or a capacity of 0.
 std::unique_ptr<CacheModel> make_cache_model(std::string_view name, std::uint64_t capacity);
 
 // A registered reclaim policy with `capacity` items, all in one of its shards or spread over all.

@@ -338,6 +338,11 @@ Experiment run_experiment(const ExperimentOptions& options, const std::vector<Ac
   return experiment;
 }
 
+Experiment run_experiment(const ExperimentOptions& options, const Accesses& accesses) {
+  if (!accesses.error.empty()) return {.error = accesses.error, .timeline = {}};
+  return run_experiment(options, accesses.list);
+}
+
 double Experiment::hit_ratio() const {
   if (timeline.empty() || timeline.back().accesses == 0) return 0;
   return static_cast<double>(timeline.back().hits) / static_cast<double>(timeline.back().accesses);

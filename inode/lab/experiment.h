@@ -55,5 +55,7 @@ struct Experiment {
 };
 
 Experiment run_experiment(const ExperimentOptions& options, const std::vector<Access>& accesses);
+// What could not be read or made is the experiment's error.
+Experiment run_experiment(const ExperimentOptions& options, const Accesses& accesses);
 
 }  // namespace tidewheel::lab

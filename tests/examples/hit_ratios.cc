@@ -73,7 +73,7 @@ std::string hit_ratio_table(const std::string& trace) {
       "| pattern | reclaim | pages | page cache | 16 shards | one shard | model | LRU | FIFO | best |\n"
       "|---|---|---|---|---|---|---|---|---|---|\n";
   for (const Load& load : loads) {
-    for (const char* reclaim : {"two-list", "sieve"}) table += row(load, reclaim);
+    for (const char* reclaim : {"two-list", "sieve", "s3-fifo"}) table += row(load, reclaim);
   }
   return table;
 }

@@ -259,7 +259,7 @@ RC_GTEST_PROP(PageCacheProperty, AFileIsTheBytesThatWereWritten, ()) {
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
   const auto steps = *rc::gen::inRange<std::size_t>(1, 60);
   Rng rng(seed);
-  World world({.reclaim = rng.chance(2) ? "two-list" : "sieve"});
+  World world({.reclaim = reclaim_policies()[rng.below(3)].name});
   world.engine.pages_per_write = rng.chance(2) ? UINT32_MAX : 2;
   world.store.add(1, 0);
   InodeHold inode = world.get(1);

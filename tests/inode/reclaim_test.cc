@@ -1,7 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "base/thread.h"
 #include "inode/reclaim.h"
 
 namespace tidewheel {
@@ -23,6 +28,11 @@ class ReclaimPolicies : public testing::TestWithParam<const char*> {
   void insert(std::size_t n) {
     LruItem* item = &items_[n];
     policy_->insert(std::span(&item, 1));
+  }
+  // So often that the policy spares it: s3-fifo takes one use for chance.
+  void use(LruItem& item) {
+    item.touch();
+    if (std::string_view(GetParam()) == "s3-fifo") item.touch();
   }
   // Takes one; kItems: nothing came.
   std::size_t isolate_one() {
@@ -48,8 +58,8 @@ TEST_P(ReclaimPolicies, TakesTheOldestFirst) {
 
 TEST_P(ReclaimPolicies, SparesWhatWasReferencedOnce) {
   for (std::size_t n = 0; n < 10; ++n) insert(n);
-  items_[0].touch();
-  items_[2].touch();
+  use(items_[0]);
+  use(items_[2]);
   for (const std::size_t n : {1UL, 3UL, 4UL, 5UL, 6UL, 7UL, 8UL, 9UL}) {
     EXPECT_EQ(isolate_one(), n);
     policy_->put_back(items_[n], LruVerdict::kEvicted);
@@ -102,7 +112,7 @@ TEST_P(ReclaimPolicies, OffIsOffAndKeepIsKept) {
 TEST_P(ReclaimPolicies, AHoldLooksAtABoundedNumber) {
   for (std::size_t n = 0; n < kItems; ++n) {
     insert(n);
-    items_[n].touch();
+    use(items_[n]);
   }
   std::array<LruItem*, kItems> out;
   EXPECT_EQ(policy_->isolate(out), 0U) << "32 looked at, all referenced";
@@ -111,13 +121,15 @@ TEST_P(ReclaimPolicies, AHoldLooksAtABoundedNumber) {
   for (std::size_t i = 0; i < taken; ++i) policy_->put_back(*out[i], LruVerdict::kEvicted);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ReclaimPolicies, testing::Values("two-list", "sieve"),
+INSTANTIATE_TEST_SUITE_P(All, ReclaimPolicies, testing::Values("two-list", "sieve", "s3-fifo"),
                          [](const auto& param_info) {
-                           return std::string(param_info.param) == "sieve" ? "Sieve" : "TwoList";
+                           std::string name = param_info.param;
+                           std::erase(name, '-');
+                           return name;
                          });
 
-TEST(TwoListLru, ProtectsTheHotSetFromAScan) {
-  auto policy = make_reclaim_policy("two-list");
+TEST_P(ReclaimPolicies, ProtectsTheHotSetFromAScan) {
+  const std::unique_ptr<ReclaimPolicy>& policy = policy_;
   std::array<LruItem, 8> hot;
   std::vector<std::unique_ptr<LruItem>> cold;
   const auto insert = [&](LruItem& item) {
@@ -125,7 +137,7 @@ TEST(TwoListLru, ProtectsTheHotSetFromAScan) {
     policy->insert(std::span(&one, 1));
   };
   for (LruItem& item : hot) insert(item);
-  for (LruItem& item : hot) item.touch();
+  for (LruItem& item : hot) use(item);
   int evicted_hot = 0;
   for (int i = 0; i < 500; ++i) {
     cold.push_back(std::make_unique<LruItem>());
@@ -136,9 +148,149 @@ TEST(TwoListLru, ProtectsTheHotSetFromAScan) {
     policy->put_back(*victim, LruVerdict::kEvicted);
   }
   EXPECT_EQ(evicted_hot, 0);
-  EXPECT_EQ(policy->counts().active, hot.size());
+  if (std::string_view(GetParam()) != "sieve") {  // which knows one queue
+    EXPECT_EQ(policy->counts().active, hot.size());
+  }
   for (LruItem& item : hot) policy->remove(item);
   for (auto& item : cold) policy->remove(*item);
+}
+
+// What any policy may pass by: an item used as often as is counted, and never again, is answered when every
+// shard has been asked kMostReclaimLooks times. reclaim_pages() asks so often, and no longer.
+TEST_P(ReclaimPolicies, AnItemIsPassedByABoundedNumberOfTimes) {
+  insert(0);
+  for (int i = 0; i < 10; ++i) items_[0].touch();
+  EXPECT_EQ(items_[0].referenced.load(std::memory_order_relaxed), LruItem::kMostUses);
+  LruItem* item = nullptr;
+  std::uint32_t looks = 1;
+  while (policy_->isolate(std::span(&item, 1)) == 0 && looks < 100) ++looks;  // 32 looks a call
+  EXPECT_EQ(looks, 1U);
+  ASSERT_EQ(item, &items_[0]);
+  policy_->put_back(*item, LruVerdict::kEvicted);
+}
+
+// ---- s3-fifo ----
+
+class S3Fifo : public testing::Test {
+ protected:
+  ~S3Fifo() override {
+    for (LruItem& item : items_) {
+      if (item.listed()) policy_->remove(item);
+    }
+  }
+  void insert(LruItem& item) {
+    LruItem* one = &item;
+    policy_->insert(std::span(&one, 1));
+  }
+  void evict(LruItem& item) {
+    LruItem* taken = nullptr;
+    for (int i = 0; i < 100; ++i) {
+      if (policy_->isolate(std::span(&taken, 1)) == 1) break;
+    }
+    ASSERT_EQ(taken, &item);
+    policy_->put_back(item, LruVerdict::kEvicted);
+    item.forget();  // as who uses the memory again does
+  }
+  std::array<LruItem, 20> items_;
+  std::unique_ptr<ReclaimPolicy> policy_ = make_reclaim_policy("s3-fifo");
+};
+
+TEST_F(S3Fifo, ASecondUseProtectsAndAFirstDoesNot) {
+  for (std::size_t n = 0; n < 10; ++n) insert(items_[n]);
+  items_[0].touch();
+  items_[1].touch();
+  items_[1].touch();
+  evict(items_[0]);
+  evict(items_[2]);
+  EXPECT_EQ(policy_->counts().active, 1U);
+  EXPECT_EQ(items_[1].place(), LruPlace::kActive);
+}
+
+TEST_F(S3Fifo, WhatLeftOfLateComesBackProtectedWhereverItComesTo) {
+  for (std::size_t n = 0; n < 10; ++n) {
+    items_[n].identity = reclaim_identity(7, n);
+    insert(items_[n]);
+  }
+  evict(items_[0]);
+  items_[10].identity = reclaim_identity(7, 0);  // the same page in other memory
+  items_[10].shard = 5;
+  items_[11].identity = reclaim_identity(7, 11);  // never seen
+  insert(items_[10]);
+  insert(items_[11]);
+  EXPECT_EQ(items_[10].place(), LruPlace::kActive);
+  EXPECT_EQ(items_[11].place(), LruPlace::kInactive);
+  items_[12].identity = reclaim_identity(7, 0);
+  insert(items_[12]);
+  EXPECT_EQ(items_[12].place(), LruPlace::kInactive) << "it was forgotten when it came back";
+}
+
+TEST_F(S3Fifo, TheGhostForgetsWhatLeftLongAgo) {
+  for (std::size_t n = 0; n < 10; ++n) {
+    items_[n].identity = reclaim_identity(7, n);
+    insert(items_[n]);
+  }
+  for (std::uint64_t n = 0; n < 20; ++n) {  // nine are left each time: eight are remembered before the last
+    LruItem& item = items_[n % 10];
+    evict(item);
+    item.identity = reclaim_identity(7, 10 + n);
+    insert(item);
+  }
+  items_[10].identity = reclaim_identity(7, 11);
+  items_[11].identity = reclaim_identity(7, 10);
+  insert(items_[10]);
+  insert(items_[11]);
+  EXPECT_EQ(items_[11].place(), LruPlace::kInactive);
+  EXPECT_EQ(items_[10].place(), LruPlace::kActive);
+}
+
+// Dirtied after its turn had come, and written since: its rank is not lost.
+TEST_F(S3Fifo, WhatWasProtectedComesBackSo) {
+  insert(items_[0]);
+  items_[0].touch();
+  items_[0].touch();
+  LruItem* taken = nullptr;
+  ASSERT_EQ(policy_->isolate(std::span(&taken, 1)), 1U) << "moved, and found unused there";
+  policy_->put_back(items_[0], LruVerdict::kOff);
+  insert(items_[0]);
+  EXPECT_EQ(items_[0].place(), LruPlace::kActive);
+  policy_->remove(items_[0]);
+  items_[0].forget();
+  insert(items_[0]);
+  EXPECT_EQ(items_[0].place(), LruPlace::kInactive) << "another page's memory by now";
+}
+
+// The ghost's table is outgrown by what is evicted from several shards at once.
+TEST_F(S3Fifo, TheGhostGrowsWhileThreadsEvict) {
+  constexpr std::uint64_t kEach = 6000;
+  std::vector<Thread> threads;
+  std::vector<std::unique_ptr<LruItem[]>> all(4);
+  for (std::uint64_t t = 0; t < all.size(); ++t) {
+    all[t] = std::make_unique<LruItem[]>(kEach);
+    threads.emplace_back("evictor", [&, t] {
+      for (std::uint64_t n = 0; n < kEach; ++n) {
+        LruItem& item = all[t][n];
+        item.shard = static_cast<std::uint8_t>(4 * t + n % 4);
+        item.identity = reclaim_identity(t, n);
+        insert(item);
+        LruItem* taken = nullptr;
+        if (n % 4 == 0 && policy_->isolate(std::span(&taken, 1)) == 1) {
+          policy_->put_back(*taken, LruVerdict::kEvicted);
+        }
+      }
+    });
+  }
+  for (Thread& thread : threads) thread.join();
+  const std::uint64_t listed = policy_->counts().listed;
+  EXPECT_GE(listed, 3 * kEach);
+  LruItem* taken = nullptr;
+  ASSERT_EQ(policy_->isolate(std::span(&taken, 1)), 1U);
+  policy_->put_back(*taken, LruVerdict::kEvicted);
+  taken->forget();
+  insert(*taken);
+  EXPECT_EQ(taken->place(), LruPlace::kActive) << "the table in force remembers";
+  for (auto& items : all) {
+    for (std::uint64_t n = 0; n < kEach; ++n) policy_->remove(items[n]);
+  }
 }
 
 TEST(ReclaimPolicy, UnknownNamesAreRefused) { EXPECT_EQ(make_reclaim_policy("lifo"), nullptr); }

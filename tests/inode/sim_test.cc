@@ -15,6 +15,13 @@ using inode_test::WorldOptions;
 
 // Small enough to be made anew for each schedule.
 constexpr WorldOptions kSmall{.budget_bytes = 64 * PageArena::kChargedPerPage, .stripes = 2};
+// What reclaim takes part in is looked at under each of the policies.
+constexpr std::string_view kPolicies[] = {"two-list", "sieve", "s3-fifo"};
+WorldOptions small(std::string_view reclaim) {
+  WorldOptions options = kSmall;
+  options.reclaim = reclaim;
+  return options;
+}
 constexpr sim::Options kSchedules{.schedules = 300, .cpus = 2};
 
 std::vector<std::byte> filled(std::size_t n, int value) {
@@ -32,39 +39,43 @@ std::vector<std::byte> read_of(World& world, Inode& inode, std::size_t n) {
 }
 
 SIM_TEST_WITH(InodeCacheSim, EvictionNeverTakesAnInodeThatIsFoundOrDirty, kSchedules) {
-  World world(kSmall);
-  world.store.add(1, 0);
-  Thread writer("writer", [&] {
-    for (int value = 1; value <= 3; ++value) {
-      InodeHold inode = world.get(1);
-      write_all_of(world, *inode, 0, 100, value);
-    }
-  });
-  Thread flusher("flusher", [&] {
-    for (int i = 0; i < 3; ++i) {
-      if (!world.engine.write_one()) yield_thread();
-    }
-  });
-  Thread reclaimer("reclaimer", [&] {
-    for (int i = 0; i < 4; ++i) world.inodes->evict(4);
-  });
-  writer.join();
-  flusher.join();
-  reclaimer.join();
-  world.engine.write_all();
-  world.inodes->evict(4);
-  InodeHold inode = world.get(1);
-  SIM_CHECK(read_of(world, *inode, 100) == filled(100, 3));
+  for (const std::string_view reclaim : kPolicies) {
+    World world(small(reclaim));
+    world.store.add(1, 0);
+    Thread writer("writer", [&] {
+      for (int value = 1; value <= 3; ++value) {
+        InodeHold inode = world.get(1);
+        write_all_of(world, *inode, 0, 100, value);
+      }
+    });
+    Thread flusher("flusher", [&] {
+      for (int i = 0; i < 3; ++i) {
+        if (!world.engine.write_one()) yield_thread();
+      }
+    });
+    Thread reclaimer("reclaimer", [&] {
+      for (int i = 0; i < 4; ++i) world.inodes->evict(4);
+    });
+    writer.join();
+    flusher.join();
+    reclaimer.join();
+    world.engine.write_all();
+    world.inodes->evict(4);
+    InodeHold inode = world.get(1);
+    SIM_CHECK(read_of(world, *inode, 100) == filled(100, 3));
+  }
 }
 
 SIM_TEST_WITH(InodeCacheSim, AnInodeThatLeavesAnErrorBehindIsFoundMeanwhile, kSchedules) {
-  World world(kSmall);
-  world.store.add(1, 0);
-  ErrorSequence::record(world.get(1)->write_errors, Reason::kIo);
-  Thread reclaimer("reclaimer", [&] { world.inodes->evict(4); });
-  // Whether it finds the old one or loads it again: the file exists all the time.
-  SIM_CHECK(world.inodes->get(1).has_value());
-  reclaimer.join();
+  for (const std::string_view reclaim : kPolicies) {
+    World world(small(reclaim));
+    world.store.add(1, 0);
+    ErrorSequence::record(world.get(1)->write_errors, Reason::kIo);
+    Thread reclaimer("reclaimer", [&] { world.inodes->evict(4); });
+    // Whether it finds the old one or loads it again: the file exists all the time.
+    SIM_CHECK(world.inodes->get(1).has_value());
+    reclaimer.join();
+  }
 }
 
 SIM_TEST_WITH(InodeCacheSim, TwoLookUpsLoadOnce, kSchedules) {
@@ -86,74 +97,80 @@ SIM_TEST_WITH(InodeCacheSim, TwoLookUpsLoadOnce, kSchedules) {
 }
 
 SIM_TEST_WITH(InodeCacheSim, TheLastOfTwoHoldsFreesAnUnlinkedInode, kSchedules) {
-  World world(kSmall);
-  InodeHold inode = world.create(1);
-  InodeHold second = inode.clone();
-  write_all_of(world, *inode, 0, 5000, 1);
-  Thread flusher("flusher", [&] { world.engine.write_one(); });
-  Thread reclaimer("reclaimer", [&] {
-    for (int i = 0; i < 3; ++i) {
-      world.inodes->evict(4);
-      world.pages->reclaim_pages(4);
-    }
-  });
-  Thread other("other", [&] { second.reset(); });
-  world.inodes->unlink(*inode);
-  inode.reset();
-  other.join();
-  // The number can be used again once it is gone.
-  InodeHold again = world.create(1);
-  SIM_CHECK(again->size() == 0);
-  flusher.join();
-  reclaimer.join();
-  SIM_CHECK(world.store.inactivations == 1);
-  again.reset();
-  world.engine.write_all();
-  SIM_CHECK(world.engine.dirty.sum() == 0);
-  SIM_CHECK(world.engine.writeback.sum() == 0);
+  for (const std::string_view reclaim : kPolicies) {
+    World world(small(reclaim));
+    InodeHold inode = world.create(1);
+    InodeHold second = inode.clone();
+    write_all_of(world, *inode, 0, 5000, 1);
+    Thread flusher("flusher", [&] { world.engine.write_one(); });
+    Thread reclaimer("reclaimer", [&] {
+      for (int i = 0; i < 3; ++i) {
+        world.inodes->evict(4);
+        world.pages->reclaim_pages(4);
+      }
+    });
+    Thread other("other", [&] { second.reset(); });
+    world.inodes->unlink(*inode);
+    inode.reset();
+    other.join();
+    // The number can be used again once it is gone.
+    InodeHold again = world.create(1);
+    SIM_CHECK(again->size() == 0);
+    flusher.join();
+    reclaimer.join();
+    SIM_CHECK(world.store.inactivations == 1);
+    again.reset();
+    world.engine.write_all();
+    SIM_CHECK(world.engine.dirty.sum() == 0);
+    SIM_CHECK(world.engine.writeback.sum() == 0);
+  }
 }
 
 SIM_TEST_WITH(InodeCacheSim, WhatIsCleanAndUnheldIsAlwaysListed, kSchedules) {
-  World world(kSmall);
-  world.store.add(1, 0);
-  Thread writer("writer", [&] {
-    InodeHold inode = world.get(1);
-    write_all_of(world, *inode, 0, 10, 1);
-    yield_thread();
-  });  // lets go before, while or after it is written
-  Thread reclaimer("reclaimer", [&] {
+  for (const std::string_view reclaim : kPolicies) {
+    World world(small(reclaim));
+    world.store.add(1, 0);
+    Thread writer("writer", [&] {
+      InodeHold inode = world.get(1);
+      write_all_of(world, *inode, 0, 10, 1);
+      yield_thread();
+    });  // lets go before, while or after it is written
+    Thread reclaimer("reclaimer", [&] {
+      world.inodes->evict(2);
+      world.inodes->evict(2);
+    });
+    for (int i = 0; i < 6; ++i) {
+      if (world.engine.write_one()) break;
+      yield_thread();
+    }
+    writer.join();
+    reclaimer.join();
+    world.engine.write_all();
+    world.inodes->check_invariants();
     world.inodes->evict(2);
-    world.inodes->evict(2);
-  });
-  for (int i = 0; i < 6; ++i) {
-    if (world.engine.write_one()) break;
-    yield_thread();
+    SIM_CHECK(world.inodes->stats().inodes == 0);
   }
-  writer.join();
-  reclaimer.join();
-  world.engine.write_all();
-  world.inodes->check_invariants();
-  world.inodes->evict(2);
-  SIM_CHECK(world.inodes->stats().inodes == 0);
 }
 
 SIM_TEST_WITH(PageCacheSim, DirtBesideAFlusherIsNeverLost, kSchedules) {
-  World world(kSmall);
-  InodeHold inode = world.create(1);
-  Thread flusher("flusher", [&] {
-    for (int i = 0; i < 4; ++i) {
-      if (!world.engine.write_one()) yield_thread();
-    }
-  });
-  for (int value = 1; value <= 4; ++value) write_all_of(world, *inode, 10, 4096, value);
-  flusher.join();
-  world.engine.write_all();
-  SIM_CHECK(inode->mapping().dirty_pages() == 0);
-  SIM_CHECK(world.pages->reclaim_pages(10) == 2);
-  auto content = read_of(world, *inode, 5000);
-  SIM_CHECK(content.size() == 4106);
-  content.erase(content.begin(), content.begin() + 10);
-  SIM_CHECK(content == filled(4096, 4));
+  for (const std::string_view reclaim : kPolicies) {
+    World world(small(reclaim));
+    InodeHold inode = world.create(1);
+    Thread flusher("flusher", [&] {
+      for (int i = 0; i < 4; ++i) {
+        if (!world.engine.write_one()) yield_thread();
+      }
+    });
+    for (int value = 1; value <= 4; ++value) write_all_of(world, *inode, 10, 4096, value);
+    flusher.join();
+    world.engine.write_all();
+    SIM_CHECK(inode->mapping().dirty_pages() == 0);
+    SIM_CHECK(world.pages->reclaim_pages(10) == 2);
+    auto content = read_of(world, *inode, 5000);
+    SIM_CHECK(content.size() == 4106);
+    content.erase(content.begin(), content.begin() + 10);
+    SIM_CHECK(content == filled(4096, 4));
+  }
 }
 
 SIM_TEST_WITH(PageCacheSim, APageUnderWritebackDoesNotChange, kSchedules) {
@@ -176,77 +193,83 @@ SIM_TEST_WITH(PageCacheSim, APageUnderWritebackDoesNotChange, kSchedules) {
 }
 
 SIM_TEST_WITH(PageCacheSim, AReaderNeverBringsBackOldData, kSchedules) {
-  // Read in, overwrite, write back, reclaim, all at once: what was read before the overwrite must not
-  // become the page afterwards.
-  World world(kSmall);
-  InodeHold inode = world.create(1);
-  write_all_of(world, *inode, 0, 4096, 1);
-  world.engine.write_all();
-  world.pages->reclaim_pages(10);
-  Thread reader("reader", [&] {
-    for (int i = 0; i < 2; ++i) {
-      const auto content = read_of(world, *inode, 4096);
-      SIM_CHECK(content == filled(4096, 1) || content == filled(4096, 2));
-    }
-  });
-  Thread reclaimer("reclaimer", [&] {
-    for (int i = 0; i < 3; ++i) world.pages->reclaim_pages(10);
-  });
-  Thread flusher("flusher", [&] {
-    for (int i = 0; i < 2; ++i) {
-      if (!world.engine.write_one()) yield_thread();
-    }
-  });
-  write_all_of(world, *inode, 0, 4096, 2);
-  SIM_CHECK(read_of(world, *inode, 4096) == filled(4096, 2));
-  reader.join();
-  reclaimer.join();
-  flusher.join();
-  SIM_CHECK(read_of(world, *inode, 4096) == filled(4096, 2));
-  world.engine.write_all();
-  world.pages->reclaim_pages(10);
-  SIM_CHECK(read_of(world, *inode, 4096) == filled(4096, 2));
+  for (const std::string_view reclaim : kPolicies) {
+    // Read in, overwrite, write back, reclaim, all at once: what was read before the overwrite must not
+    // become the page afterwards.
+    World world(small(reclaim));
+    InodeHold inode = world.create(1);
+    write_all_of(world, *inode, 0, 4096, 1);
+    world.engine.write_all();
+    world.pages->reclaim_pages(10);
+    Thread reader("reader", [&] {
+      for (int i = 0; i < 2; ++i) {
+        const auto content = read_of(world, *inode, 4096);
+        SIM_CHECK(content == filled(4096, 1) || content == filled(4096, 2));
+      }
+    });
+    Thread reclaimer("reclaimer", [&] {
+      for (int i = 0; i < 3; ++i) world.pages->reclaim_pages(10);
+    });
+    Thread flusher("flusher", [&] {
+      for (int i = 0; i < 2; ++i) {
+        if (!world.engine.write_one()) yield_thread();
+      }
+    });
+    write_all_of(world, *inode, 0, 4096, 2);
+    SIM_CHECK(read_of(world, *inode, 4096) == filled(4096, 2));
+    reader.join();
+    reclaimer.join();
+    flusher.join();
+    SIM_CHECK(read_of(world, *inode, 4096) == filled(4096, 2));
+    world.engine.write_all();
+    world.pages->reclaim_pages(10);
+    SIM_CHECK(read_of(world, *inode, 4096) == filled(4096, 2));
+  }
 }
 
 // A page that is being read in is there, but nobody's to read or write before its data is.
 SIM_TEST_WITH(PageCacheSim, APageThatIsReadInIsNobodysUntilItsDataIsThere, kSchedules) {
-  World world(kSmall);
-  InodeHold inode = world.create(1);
-  write_all_of(world, *inode, 0, 4096, 1);
-  world.engine.write_all();
-  world.pages->reclaim_pages(10);
-  Thread readers[2];
-  for (Thread& reader : readers) {
-    reader = Thread("reader", [&] {
-      const auto content = read_of(world, *inode, 4096);
-      SIM_CHECK(content == filled(4096, 1) || content == filled(4096, 2));
-    });
+  for (const std::string_view reclaim : kPolicies) {
+    World world(small(reclaim));
+    InodeHold inode = world.create(1);
+    write_all_of(world, *inode, 0, 4096, 1);
+    world.engine.write_all();
+    world.pages->reclaim_pages(10);
+    Thread readers[2];
+    for (Thread& reader : readers) {
+      reader = Thread("reader", [&] {
+        const auto content = read_of(world, *inode, 4096);
+        SIM_CHECK(content == filled(4096, 1) || content == filled(4096, 2));
+      });
+    }
+    write_all_of(world, *inode, 0, 4096, 2);
+    SIM_CHECK(read_of(world, *inode, 4096) == filled(4096, 2));
+    for (Thread& reader : readers) reader.join();
+    SIM_CHECK(read_of(world, *inode, 4096) == filled(4096, 2));
   }
-  write_all_of(world, *inode, 0, 4096, 2);
-  SIM_CHECK(read_of(world, *inode, 4096) == filled(4096, 2));
-  for (Thread& reader : readers) reader.join();
-  SIM_CHECK(read_of(world, *inode, 4096) == filled(4096, 2));
 }
 
 SIM_TEST_WITH(PageCacheSim, TruncateBesideFlusherAndReclaimLeavesNothing, kSchedules) {
-  World world(kSmall);
-  InodeHold inode = world.create(1);
-  write_all_of(world, *inode, 0, 3 * 4096, 1);
-  Thread flusher("flusher", [&] { world.engine.write_one(); });
-  Thread reclaimer("reclaimer", [&] {
-    for (int i = 0; i < 2; ++i) world.pages->reclaim_pages(10);
-  });
-  SIM_CHECK(world.pages->truncate(*inode, 100, Instant{1}).has_value());
-  flusher.join();
-  reclaimer.join();
-  world.engine.write_all();
-  SIM_CHECK(world.engine.dirty.sum() == 0);
-  SIM_CHECK(world.engine.writeback.sum() == 0);
-  SIM_CHECK(world.pages->truncate(*inode, 200, Instant{1}).has_value());
-  auto expected = filled(100, 1);
-  expected.resize(200);
-  SIM_CHECK(read_of(world, *inode, 300) == expected);
-  SIM_CHECK(world.pages->stats().pages == inode->mapping().pages());
+  for (const std::string_view reclaim : kPolicies) {
+    World world(small(reclaim));
+    InodeHold inode = world.create(1);
+    write_all_of(world, *inode, 0, 3 * 4096, 1);
+    Thread flusher("flusher", [&] { world.engine.write_one(); });
+    Thread reclaimer("reclaimer", [&] {
+      for (int i = 0; i < 2; ++i) world.pages->reclaim_pages(10);
+    });
+    SIM_CHECK(world.pages->truncate(*inode, 100, Instant{1}).has_value());
+    flusher.join();
+    reclaimer.join();
+    world.engine.write_all();
+    SIM_CHECK(world.engine.dirty.sum() == 0);
+    SIM_CHECK(world.engine.writeback.sum() == 0);
+    SIM_CHECK(world.pages->truncate(*inode, 200, Instant{1}).has_value());
+    auto expected = filled(100, 1);
+    expected.resize(200);
+    SIM_CHECK(read_of(world, *inode, 300) == expected);
+    SIM_CHECK(world.pages->stats().pages == inode->mapping().pages());
+  }
 }
 
 SIM_TEST_WITH(MemoryLimitSim, AWriterThatWaitsForMemoryIsWoken, (sim::Options{.schedules = 150, .cpus = 2})) {

@@ -534,7 +534,7 @@ TEST_P(DirtyListLife, RandomSequencesAgreeWithAModelThatKeepsTimestampsApart) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Designs, DirtyListLife, ::testing::ValuesIn(all_designs()),
+INSTANTIATE_TEST_SUITE_P(Designs, DirtyListLife, ::testing::ValuesIn(all_designs_and_orders()),
                          [](const auto& test) { return design_test_name(test.param); });
 
 }  // namespace

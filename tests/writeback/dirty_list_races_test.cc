@@ -222,7 +222,7 @@ TEST_P(DirtyListRaces, NothingIsLostOrTouchedAfterItsEndOnRealThreads) {
     Scene(GetParam(), 4, /*lazytime=*/true).run(4, 1500, seed);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Designs, DirtyListRaces, ::testing::ValuesIn(all_designs()),
+INSTANTIATE_TEST_SUITE_P(Designs, DirtyListRaces, ::testing::ValuesIn(all_designs_and_orders()),
                          [](const auto& test) { return design_test_name(test.param); });
 
 #if TW_SIM
@@ -259,6 +259,9 @@ SIM_TEST_WITH(LazytimeSim, NothingIsLostBySyncerSlots, kSceneOptions) {
 }
 SIM_TEST_WITH(LazytimeSim, NothingIsLostByParallelLists, kSceneOptions) {
   Scene("parallel-lists", 1, true).run(2, 3, 5);
+}
+SIM_TEST_WITH(DirtyListSim, NothingIsLostByAnOrderOfAProgram, kSceneOptions) {
+  Scene("order-latest", 1).run(2, 3, 6);
 }
 
 // ---- the re-dirty pair (dirty_object.h) ----

@@ -286,7 +286,7 @@ TEST(FaultOrder, ReversedCompletionsNeverTakeAnObjectBack) {
 // 28: a work ends half way, with buckets detached, objects claimed and objects given back. Nothing hangs
 // on it: the next work, and a sync, find all that is dirty.
 TEST(FaultLeaks, AWorkThatEndsHalfWayHoldsNothingBack) {
-  for (const std::string& design : all_designs()) {
+  for (const std::string& design : all_designs_and_orders()) {
     for (const WorkKind ends : {WorkKind::kBackground, WorkKind::kSync}) {
       for (const WorkKind finds : {WorkKind::kBackground, WorkKind::kSync}) {
         ListRig rig(design, 100);

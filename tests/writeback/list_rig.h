@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "writeback/dirty_list.h"
+#include "writeback/dirty_order.h"
 
 namespace tidewheel {
 
@@ -100,10 +101,42 @@ inline DirtyListOptions lazytime_options(Duration expire = seconds(12LL * 3600))
   return options;
 }
 
-// Every design in the registry, by name, as gtest parameters.
+// Two designs as a program may write them (dirty_order.h): one in the order of age, one against it.
+struct AgeOrder : DirtyOrder {
+  void file(DirtyObject& object, Filing) override {
+    auto at = list.begin();
+    while (at != list.end() && at->stamp > object.node.stamp) ++at;
+    list.insert(at, object.node);
+  }
+  DirtyObject* next(Instant before) override {
+    return !list.empty() && list.back().stamp <= before ? &object_of(list.back()) : nullptr;
+  }
+  Instant oldest() const override { return list.back().stamp; }
+};
+struct LatestOrder : DirtyOrder {
+  void file(DirtyObject& object, Filing) override { list.push_front(object.node); }
+  DirtyObject* next(Instant before) override {
+    for (WheelNode& node : list) {
+      if (node.stamp <= before) return &object_of(node);
+    }
+    return nullptr;
+  }
+};
+
+// Every design that the library has, by name, as gtest parameters.
 inline std::vector<std::string> all_designs() {
   std::vector<std::string> names;
-  for (const DirtyListDesign& design : dirty_list_designs()) names.push_back(design.name);
+  for (const DirtyListDesign& design : dirty_list_designs()) {
+    if (!design.name.starts_with("order-")) names.push_back(design.name);
+  }
+  return names;
+}
+// And those two.
+inline std::vector<std::string> all_designs_and_orders() {
+  register_dirty_order<AgeOrder>("order-age", "the oldest first");
+  register_dirty_order<LatestOrder>("order-latest", "the youngest first");
+  std::vector<std::string> names = all_designs();
+  names.insert(names.end(), {"order-age", "order-latest"});
   return names;
 }
 inline std::string design_test_name(std::string name) {
