@@ -156,9 +156,9 @@ TEST_P(InstalledPackage, BuildsByWhatTheDocumentSays) {
   ASSERT_TRUE(succeeds(in + "cmake --build out && out/my_client"));
 }
 
-// Every block of C++ on the two pages stands in an example, word for word.
+// Every block of C++ on the two pages stands in an example, or in the target that is one, word for word.
 TEST(Documents, ShowCodeOfTheExamples) {
-  std::string examples;
+  std::string examples = text_of("writeback/write_behind.cc");
   for (const Example& example : kExamples) {
     examples += text_of(std::string("tests/examples/") + example.name + ".cc");
   }
@@ -170,7 +170,7 @@ TEST(Documents, ShowCodeOfTheExamples) {
           << page << " shows what is in no example:\n" << block;
     }
   }
-  EXPECT_GE(seen, 7U);
+  EXPECT_GE(seen, 10U);
 }
 
 // The commands of the two pages, as they stand there.

@@ -1,7 +1,7 @@
-// The upload scheduler of tests/examples against a store that is slow, fails and stalls, checked by an
-// oracle: what was acknowledged arrives, one upload of an object at a time, in the order of its puts, the
-// limit holds, ages are bounded, every handle is told each failure once. On threads, and on simulated
-// schedules.
+// The upload scheduler of tests/examples as it stands there; and what it is made of, WriteBehind, against a
+// store that is slow, fails and stalls, checked by an oracle: what was acknowledged arrives, one upload of an
+// object at a time, in the order of its puts, the limit holds, ages are bounded, every handle is told each
+// failure once. On threads, and on simulated schedules.
 #define TIDEWHEEL_EXAMPLE_WITHOUT_MAIN
 #include "tests/examples/upload_scheduler.cc"
 
@@ -10,16 +10,22 @@
 #include "base/rng.h"
 #include "base/sim.h"
 #include "tests/length.h"
+#include "writeback/engine.h"
 
-namespace upload {
 namespace {
 
 LockClass store_class{"test.rough_store", LockRank::kNone};
 
 // Values are NAME:NUMBER:filling; numbers of one name grow.
-std::uint64_t number_of(const std::string& value) { return std::stoull(value.substr(value.find(':') + 1)); }
+std::uint64_t number_of(const std::string& value) {
+  std::uint64_t number = 0;
+  for (std::size_t i = value.find(':') + 1; i < value.size() && value[i] != ':'; ++i) {
+    number = number * 10 + static_cast<std::uint64_t>(value[i] - '0');
+  }
+  return number;
+}
 
-class RoughStore final : public Store {
+class RoughStore final : public ValueStore {
  public:
   struct Behaviour {
     std::uint64_t seed = 1;
@@ -113,23 +119,84 @@ class RoughStore final : public Store {
   std::map<std::string, Entry> entries_;
 };
 
+// ---- the example ----
+
+TEST(UploadScheduler, TheExampleDoesWhatItShows) {
+  DemoStore store;
+  EXPECT_EQ(upload_demo(store), 0);
+  EXPECT_EQ(store.bytes.load(std::memory_order_relaxed), 64U * (64 << 10));
+  EXPECT_EQ(store.failures.load(std::memory_order_relaxed), 2U) << "the first upload of b/2, and its retry";
+}
+SIM_TEST_WITH(UploadSchedulerSim, TheExampleDoesWhatItShows, (sim::Options{.schedules = 20})) {
+  DemoStore store;
+  SIM_CHECK(upload_demo(store) == 0);
+  SIM_CHECK(store.bytes.load(std::memory_order_relaxed) == 64U * (64 << 10));
+}
+
+TEST(UploadScheduler, RefusesOptionsThatMakeNoSense) {
+  DemoStore store;
+  const auto reason = [&](auto change) {
+    WriteBehindOptions options;
+    change(options);
+    const auto made = WriteBehind::make(store, options);
+    return made ? Reason::kOk : made.error().code;
+  };
+  EXPECT_EQ(reason([](WriteBehindOptions&) {}), Reason::kOk);
+  EXPECT_EQ(reason([](WriteBehindOptions& o) { o.limit_bytes = 0; }), Reason::kInvalidArgument);
+  EXPECT_EQ(reason([](WriteBehindOptions& o) { o.writers = 0; }), Reason::kInvalidArgument);
+  EXPECT_EQ(reason([](WriteBehindOptions& o) { o.interval = {0}; }), Reason::kInvalidArgument);
+  EXPECT_EQ(reason([](WriteBehindOptions& o) { o.design = "heap"; }), Reason::kInvalidArgument);
+}
+
+TEST(UploadScheduler, RefusesAValueOfMoreThanHalfTheLimit) {
+  DemoStore store;
+  const auto made = WriteBehind::make(store, {.limit_bytes = 1 << 20});
+  ASSERT_TRUE(made.has_value());
+  auto handle = (*made)->open("large");
+  const auto put = handle.put(std::string(700 << 10, 'x'));
+  ASSERT_FALSE(put.has_value());
+  EXPECT_EQ(put.error().code, Reason::kFileTooLarge);
+  EXPECT_TRUE((*made)->dirty().empty());
+}
+
+TEST(UploadScheduler, ForgetsTheKeysThatNobodyHasOpenOnceTheyAreUploaded) {
+  RoughStore::Behaviour behaviour;
+  behaviour.longest_put = {0};
+  behaviour.fail_one_in = 0;
+  behaviour.stall_one_in = 0;
+  RoughStore store(behaviour);
+  const auto made = WriteBehind::make(store);
+  ASSERT_TRUE(made.has_value());
+  for (int i = 0; i < 1000; ++i) {
+    auto handle = (*made)->open("k" + std::to_string(i));
+    ASSERT_TRUE(handle.put("k:" + std::to_string(i) + ":").has_value());
+    handle.close();
+    if (i % 50 == 49) {
+      ASSERT_TRUE((*made)->drain().has_value());
+    }
+    ASSERT_LE((*made)->known_keys_for_test(), 228U) << "two sweeps' worth, and 100 dirty";
+  }
+}
+
+// ---- what it is made of ----
+
 struct Case {
   std::uint32_t writers = 2;
   std::uint32_t keys_of_each = 2;
   std::uint32_t puts = 8;  // of each writer
   std::uint32_t value_bytes = 3000;
-  Options options;
+  WriteBehindOptions options;
   RoughStore::Behaviour store;
 };
 
 // Bytes of all that is dirty or being uploaded, as the client itself counts them: no more than the limit.
-std::uint64_t bytes_held(Scheduler& uploads) {
+std::uint64_t bytes_held(WriteBehind& uploads) {
   std::uint64_t bytes = 0;
-  for (const Scheduler::Dirty& each : uploads.dirty()) bytes += each.bytes;
+  for (const WriteBehind::Dirty& each : uploads.dirty()) bytes += each.bytes;
   return bytes;
 }
 
-Result<void> drain_all(Scheduler& uploads, Duration patience) {
+Result<void> drain_all(WriteBehind& uploads, Duration patience) {
   const Clock& clock = uploads.engine().clock();
   const Instant deadline = clock.now() + patience;
   for (;;) {
@@ -141,10 +208,12 @@ Result<void> drain_all(Scheduler& uploads, Duration patience) {
 
 void run(const Case& c) {
   RoughStore store(c.store);
-  Scheduler uploads(store, c.options);
+  const auto made = WriteBehind::make(store, c.options);
+  ASSERT_TRUE(made.has_value());
+  WriteBehind& uploads = **made;
   struct Key {
     std::string name, last;
-    Scheduler::Handle writer, watcher;
+    WriteBehind::Handle writer, watcher;
   };
   std::vector<std::vector<Key>> keys(c.writers);
   for (std::uint32_t w = 0; w < c.writers; ++w) {
@@ -164,7 +233,7 @@ void run(const Case& c) {
         Key& key = keys[w][rng.below(keys[w].size())];
         std::string value = key.name + ":" + std::to_string(i) + ":";
         value.resize(c.value_bytes, 'v');
-        const Result<Duration> put = uploads.put(key.writer, value);
+        const Result<Duration> put = key.writer.put(value);
         EXPECT_TRUE(put.has_value());
         key.last = value;
         EXPECT_LE(uploads.engine().charged_bytes(), c.options.limit_bytes);
@@ -172,13 +241,13 @@ void run(const Case& c) {
           EXPECT_LE(bytes_held(uploads), c.options.limit_bytes);
         }
         // Told at most one error, and with none the value is there.
-        if (rng.chance(4) && uploads.sync(key.writer)) {
+        if (rng.chance(4) && key.writer.sync()) {
           EXPECT_TRUE(store.has(key.name, value)) << key.name;
         }
       }
       // The last name goes, dirty or not.
       Key& gone = keys[w].back();
-      EXPECT_TRUE(uploads.remove(gone.writer).has_value());
+      EXPECT_TRUE(gone.writer.remove().has_value());
     });
   }
   for (Thread& writer : writers) writer.join();
@@ -195,10 +264,10 @@ void run(const Case& c) {
       }
       // Failures since it was opened, which nobody told this handle: one error, however many there were.
       const bool failed = store.failures(key.name) != 0;
-      EXPECT_EQ(uploads.sync(key.watcher).has_value(), !failed) << key.name << ": not told";
-      EXPECT_TRUE(uploads.sync(key.watcher).has_value()) << key.name << ": told twice";
-      uploads.close(key.writer);
-      uploads.close(key.watcher);
+      EXPECT_EQ(key.watcher.sync().has_value(), !failed) << key.name << ": not told";
+      EXPECT_TRUE(key.watcher.sync().has_value()) << key.name << ": told twice";
+      key.writer.close();
+      key.watcher.close();
     }
   }
   // max_age, the next look, one slot of the wheel, the pause of a look that met only hot objects, what was
@@ -237,7 +306,7 @@ Case sim_case() {
   Case c;
   c.puts = 5;
   c.options.limit_bytes = 20 << 10;
-  c.options.uploads = 2;
+  c.options.writers = 2;
   c.options.idle = milliseconds(200);
   c.options.max_age = seconds(1);
   c.options.interval = milliseconds(100);
@@ -262,21 +331,22 @@ SIM_TEST_WITH(UploadSchedulerSim, RemovingWaitsForTheUploadThatIsUnderWay, (sim:
   behaviour.fail_one_in = 0;
   behaviour.stall_one_in = 1;
   RoughStore store(behaviour);
-  Options options;
+  WriteBehindOptions options;
   options.idle = milliseconds(1);
   options.interval = milliseconds(1);
-  options.uploads = 2;
-  Scheduler uploads(store, options);
+  options.writers = 2;
+  const auto made = WriteBehind::make(store, options);
+  ASSERT_TRUE(made.has_value());
+  WriteBehind& uploads = **made;
   auto gone = uploads.open("gone");
-  EXPECT_TRUE(uploads.put(gone, "gone:0:").has_value());
+  EXPECT_TRUE(gone.put("gone:0:").has_value());
   // The first look comes an interval after the put, and what it takes is older than the wheel's slot.
   while (store.uploading() == 0) sleep_for(milliseconds(1));
-  EXPECT_TRUE(uploads.put(gone, "gone:1:").has_value());
-  EXPECT_TRUE(uploads.remove(gone).has_value());
+  EXPECT_TRUE(gone.put("gone:1:").has_value());
+  EXPECT_TRUE(gone.remove().has_value());
   EXPECT_TRUE(uploads.dirty().empty());
   EXPECT_TRUE(uploads.drain(uploads.engine().clock().now() + seconds(10)).has_value());
   EXPECT_FALSE(store.has("gone"));
-  uploads.close(gone);
 }
 
 // Stalled: the limit holds, who waits is let go once it goes on, a drain ends at its deadline.
@@ -286,18 +356,20 @@ void run_stalled() {
   behaviour.stall_one_in = 0;
   RoughStore store(behaviour);
   store.stall(true);
-  Options options;
+  WriteBehindOptions options;
   options.limit_bytes = 20 << 10;
-  options.uploads = 2;
+  options.writers = 2;
   options.idle = milliseconds(1);
   options.interval = milliseconds(1);
-  Scheduler uploads(store, options);
-  std::vector<Scheduler::Handle> handles;
+  const auto made = WriteBehind::make(store, options);
+  ASSERT_TRUE(made.has_value());
+  WriteBehind& uploads = **made;
+  std::vector<WriteBehind::Handle> handles;
   for (int i = 0; i < 8; ++i) handles.push_back(uploads.open("k" + std::to_string(i)));
   Thread writer("writer", [&] {  // 8 values of 4,000 bytes: four fit
     for (int i = 0; i < 8; ++i) {
       const std::string value = "k:" + std::to_string(i) + ":" + std::string(3990, 'v');
-      EXPECT_TRUE(uploads.put(handles[static_cast<std::size_t>(i)], value).has_value());
+      EXPECT_TRUE(handles[static_cast<std::size_t>(i)].put(value).has_value());
     }
   });
   while (uploads.engine().throttled_threads() == 0) sleep_for(milliseconds(1));
@@ -317,7 +389,39 @@ void run_stalled() {
   EXPECT_TRUE(uploads.drain(clock.now() + seconds(60)).has_value());
   EXPECT_TRUE(uploads.dirty().empty());
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(store.has("k" + std::to_string(i))) << i;
-  for (const Scheduler::Handle& handle : handles) uploads.close(handle);
+}
+
+// A put that waits for room ends when it is told to; what was acknowledged is there all the same.
+TEST(UploadScheduler, PutsThatWaitForAStalledStoreCanBeLetGo) {
+  RoughStore::Behaviour behaviour;
+  behaviour.fail_one_in = 0;
+  behaviour.stall_one_in = 0;
+  RoughStore store(behaviour);
+  store.stall(true);
+  const auto made = WriteBehind::make(store, {.idle = milliseconds(1), .interval = milliseconds(1),
+                                              .limit_bytes = 20 << 10});
+  ASSERT_TRUE(made.has_value());
+  WriteBehind& uploads = **made;
+  std::uint64_t acknowledged = 0;
+  Thread writer("writer", [&] {
+    for (int i = 0; i < 8; ++i) {
+      auto handle = uploads.open("k" + std::to_string(i));
+      const auto put = handle.put("k:" + std::to_string(i) + ":" + std::string(3990, 'v'));
+      if (put) {
+        ++acknowledged;
+      } else {
+        EXPECT_EQ(put.error().code, Reason::kInterrupted);
+      }
+    }
+  });
+  while (uploads.engine().throttled_threads() == 0) sleep_for(milliseconds(1));
+  uploads.interrupt_waiters();
+  writer.join();
+  EXPECT_EQ(acknowledged, 4U);
+  EXPECT_EQ(uploads.dirty().size(), 4U);
+  store.stall(false);
+  EXPECT_TRUE(drain_all(uploads, seconds(60)).has_value());
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(store.has("k" + std::to_string(i)));
 }
 
 TEST(UploadScheduler, HoldsItsLimitAndItsDeadlineWhileTheStoreIsStalled) { run_stalled(); }
@@ -333,19 +437,21 @@ SIM_TEST_WITH(UploadSchedulerSim, HotObjectsWaitUntilTheyAreIdleOrOld, (sim::Opt
   behaviour.stall_one_in = 0;
   behaviour.longest_put = {0};
   RoughStore store(behaviour);
-  Options options;
+  WriteBehindOptions options;
   options.idle = seconds(1);
   options.max_age = seconds(10);
   options.interval = milliseconds(250);
-  Scheduler uploads(store, options);
+  const auto made = WriteBehind::make(store, options);
+  ASSERT_TRUE(made.has_value());
+  WriteBehind& uploads = **made;
   auto idle = uploads.open("idle");
   auto hot = uploads.open("hot");
-  EXPECT_TRUE(uploads.put(idle, "idle:0:").has_value());
+  EXPECT_TRUE(idle.put("idle:0:").has_value());
   const Instant began = SteadyClock::instance().now();
   Duration idle_went = Duration::max();
   Duration hot_went = Duration::max();
   for (int i = 0; hot_went == Duration::max() && i < 100; ++i) {
-    EXPECT_TRUE(uploads.put(hot, "hot:" + std::to_string(i) + ":").has_value());
+    EXPECT_TRUE(hot.put("hot:" + std::to_string(i) + ":").has_value());
     sleep_for(milliseconds(200));
     const Duration since = SteadyClock::instance().now() - began;
     if (idle_went == Duration::max() && store.has("idle")) idle_went = since;
@@ -355,9 +461,6 @@ SIM_TEST_WITH(UploadSchedulerSim, HotObjectsWaitUntilTheyAreIdleOrOld, (sim::Opt
   EXPECT_LE(idle_went, options.idle + options.interval + milliseconds(134 + 200));
   EXPECT_GE(hot_went, options.max_age);
   EXPECT_LE(hot_went, options.max_age + options.interval + milliseconds(134 + 128 + 200));
-  uploads.close(idle);
-  uploads.close(hot);
 }
 
 }  // namespace
-}  // namespace upload
