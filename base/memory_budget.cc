@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/trace.h"
 
 namespace tidewheel {
 
@@ -235,7 +236,12 @@ std::uint64_t MemoryBudget::shrink(std::uint64_t bytes) {
       ++shrinkers_[i].calls;
     }
     shrinks_.fetch_add(1, std::memory_order_relaxed);
-    const std::uint64_t got = shrinker->shrink(bytes - freed);
+    const std::uint64_t wanted = bytes - freed;
+    if (tracing()) {  // sums shards
+      TW_TRACE(mm_shrink_slab_start, reinterpret_cast<std::uintptr_t>(shrinker), wanted, charged_bytes());
+    }
+    const std::uint64_t got = shrinker->shrink(wanted);
+    TW_TRACE(mm_shrink_slab_end, reinterpret_cast<std::uintptr_t>(shrinker), wanted, got);
     shrunk_bytes_.fetch_add(got, std::memory_order_relaxed);
     freed += got;
     MutexLock lock(mutex_);

@@ -16,13 +16,15 @@ namespace tidewheel {
   X(writeback_single_inode, object, outcome, bytes, context)                         \
   X(writeback_written, context, objects, bytes, batch)                               \
   X(writeback_wait, context, until_ns, queued, unused)                               \
-  X(writeback_requeue, object, retry_step, due_ns, unused)                           \
+  X(writeback_sb_inodes_requeue, object, outcome, dirtied_when_ns, context)          \
   X(balance_dirty_pages, context, dirty_bytes, pause_ns, limit_bytes)                \
   X(global_dirty_state, dirty_bytes, writeback_bytes, background_bytes, limit_bytes) \
-  X(shrink_start, kind, bytes, free_bytes, unused)                                   \
-  X(shrink_end, kind, bytes, freed_bytes, unused)                                    \
-  X(block_rq_issue, device, offset_bytes, len_bytes, unused)                         \
-  X(block_rq_complete, device, offset_bytes, error, unused)                          \
+  X(mm_vmscan_direct_reclaim_begin, bytes, listed_bytes, unused, unused)             \
+  X(mm_vmscan_direct_reclaim_end, freed, unused, unused, unused)                     \
+  X(mm_shrink_slab_start, shrinker, bytes, charged_bytes, unused)                    \
+  X(mm_shrink_slab_end, shrinker, bytes, freed_bytes, unused)                        \
+  X(block_rq_issue, device, offset_bytes, len_bytes, flags)                          \
+  X(block_rq_complete, device, offset_bytes, len_bytes, flags)                       \
   X(test_event, first, second, third, unused)
 
 enum class TracePoint : std::uint8_t {

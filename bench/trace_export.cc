@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <map>
 
+#include "fs/block/block_device.h"
 #include "writeback/batch.h"
 #include "writeback/dirty_object.h"
 
@@ -60,7 +61,26 @@ long long age_ms(const TraceEvent& event, std::uint64_t since_ns) {
   return (event.at_ns - static_cast<std::int64_t>(since_ns)) / 1'000'000;
 }
 
-std::string fields_of(const TraceEvent& event) {
+// As the kernel's block layer writes the kind of a request: flush before, operation, FUA, and whether it is
+// waited for (here: the log's) or metadata.
+std::string rwbs_of(const IoTraceFlags& flags) {
+  std::string text;
+  if (flags.preflush) text += 'F';
+  switch (flags.op) {
+    case IoOp::kRead: text += 'R'; break;
+    case IoOp::kWrite: text += 'W'; break;
+    case IoOp::kFlush: text += 'F'; break;
+  }
+  if (flags.fua) text += 'F';
+  if (flags.cause == IoCause::kLog) text += 'S';
+  if (flags.cause == IoCause::kMetadata) text += 'M';
+  return text;
+}
+
+// A device number of the kernel's shape: no major, and as many bits of the address as a minor has.
+std::string device_of(std::uint64_t address) { return format("0,%llu", number(address >> 6 & 0xFFFFF)); }
+
+std::string fields_of(const TraceEvent& event, const TraceThread& thread) {
   const std::uint64_t a = event.arguments[0], b = event.arguments[1], c = event.arguments[2],
                       d = event.arguments[3];
   switch (event.point) {
@@ -96,6 +116,27 @@ std::string fields_of(const TraceEvent& event) {
     case TracePoint::global_dirty_state:
       return format("dirty_bytes=%llu writeback_bytes=%llu bg_thresh_bytes=%llu thresh_bytes=%llu", number(a),
                     number(b), number(c), number(d));
+    case TracePoint::writeback_sb_inodes_requeue:
+      return format("bdi tw-%llu: ino=%llu outcome=%llu dirtied_when=%llu age=%lld", number(d), number(a),
+                    number(b), number(c / 1'000'000), age_ms(event, c));
+    case TracePoint::mm_vmscan_direct_reclaim_begin:
+      return format("order=0 to_reclaim_bytes=%llu listed_bytes=%llu", number(a), number(b));
+    case TracePoint::mm_vmscan_direct_reclaim_end: return format("nr_reclaimed=%llu", number(a));
+    case TracePoint::mm_shrink_slab_start:
+      return format("%llx: bytes to shrink %llu charged bytes %llu", number(a), number(b), number(c));
+    case TracePoint::mm_shrink_slab_end:
+      return format("%llx: bytes to shrink %llu last shrinker return val %llu", number(a), number(b),
+                    number(c));
+    case TracePoint::block_rq_issue:
+      return device_of(a) + " " + rwbs_of(IoTraceFlags::unpacked(d)) +
+             format(" %llu () %llu + %llu [", number(c), number(b / kSectorBytes), number(c / kSectorBytes)) +
+             thread.name + "]";
+    case TracePoint::block_rq_complete: {
+      const IoTraceFlags flags = IoTraceFlags::unpacked(d);
+      return device_of(a) + " " + rwbs_of(flags) +
+             format(" () %llu + %llu [%d]", number(b / kSectorBytes), number(c / kSectorBytes),
+                    -errno_of(flags.error));
+    }
     default: break;
   }
   std::string text;
@@ -188,7 +229,8 @@ std::string Json::make() {
         break;
       default:
         emit("i", names_of(event.point).name, event, event.at_ns,
-             "\"s\":\"t\",\"args\":{\"fields\":" + json_text(fields_of(event)) + "}");
+             "\"s\":\"t\",\"args\":{\"fields\":" +
+                 json_text(fields_of(event, thread_of(trace_, event.thread))) + "}");
     }
   }
   while (!open_.empty()) close_batch(open_.begin()->first, last_ns, "\"unfinished\":true");
@@ -210,7 +252,7 @@ std::string trace_lines(const TraceSnapshot& trace) {
     out += format("%16s-%-7llu [%03u] ..... %5lld.%06lld: ", thread.name.c_str(), number(thread.system_id),
                   static_cast<unsigned>(event.cpu), static_cast<long long>(us / 1'000'000),
                   static_cast<long long>(us % 1'000'000)) +
-           names_of(event.point).name + ": " + fields_of(event) + "\n";
+           names_of(event.point).name + ": " + fields_of(event, thread) + "\n";
   }
   return out;
 }

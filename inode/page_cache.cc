@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/trace.h"
 
 namespace tidewheel {
 
@@ -83,7 +84,12 @@ std::uint64_t PageCache::reclaim_round(std::uint64_t bytes) {
 
 bool PageCache::make_room(std::uint64_t seen_epoch) {
   reclaim_rounds_.fetch_add(1, std::memory_order_relaxed);
-  if (reclaim_round(kRoundBytes) != 0) return true;
+  if (tracing()) {  // sums shards
+    TW_TRACE(mm_vmscan_direct_reclaim_begin, kRoundBytes, policy_->counts().listed * kPageBytes);
+  }
+  const std::uint64_t freed = reclaim_round(kRoundBytes);
+  TW_TRACE(mm_vmscan_direct_reclaim_end, freed, 0);
+  if (freed != 0) return true;
   memory_waits_.fetch_add(1, std::memory_order_relaxed);
   bool writing = sink_.request_writeback(kWritebackBytes);
   // Looked at again and again: the last of the dirt may have been written and have freed nothing.
@@ -121,8 +127,8 @@ std::uint64_t PageCache::shrink(std::uint64_t bytes) {
 std::uint64_t PageCache::reclaim_pages(std::uint64_t n) {
   std::array<LruItem*, kReclaimScan> items;
   std::uint64_t freed = 0;
-  // So often that everything listed now has been looked at twice, not for ever.
-  std::uint64_t calls = 2 * policy_->counts().listed / kReclaimScan + 4;
+  // So often that everything listed now has been looked at as often as a policy may pass it by, not for ever.
+  std::uint64_t calls = kMostReclaimLooks * (policy_->counts().listed / kReclaimScan + 1);
   while (freed < n && calls-- != 0) {
     const std::size_t wanted = std::min<std::uint64_t>(items.size(), n - freed);
     const std::size_t count = policy_->isolate(std::span(items.data(), wanted));

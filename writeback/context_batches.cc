@@ -134,6 +134,10 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
     TW_TRACE(writeback_single_inode, reinterpret_cast<std::uintptr_t>(slot.object),
              static_cast<std::uint64_t>(slot.outcome), slot.bytes, id_);
     const DirtyList::EndWrite ended = end_write(slot, batch.kind_, now);
+    if (!ended.clean) {  // by its address alone: another flusher may have it by now
+      TW_TRACE(writeback_sb_inodes_requeue, reinterpret_cast<std::uintptr_t>(slot.object),
+               static_cast<std::uint64_t>(slot.outcome), slot.stamp.ns, id_);
+    }
     if (ended.clean) ++clean;
     if (ended.lazy && !ended.moved) lazy = true;
     if (ended.comes_at_once) ++at_once;

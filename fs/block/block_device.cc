@@ -15,6 +15,36 @@ LockClass wait_class("device-wait", LockRank::kCompletion);
 
 BlockDevice::BlockDevice() : wait_lock_(wait_class) {}
 
+// ---- tracing ----
+
+std::uint64_t IoTraceFlags::packed() const {
+  return static_cast<std::uint64_t>(op) | static_cast<std::uint64_t>(cause) << 8 |
+         std::uint64_t{preflush} << 16 | std::uint64_t{fua} << 17 | static_cast<std::uint64_t>(error) << 32;
+}
+
+IoTraceFlags IoTraceFlags::unpacked(std::uint64_t flags) {
+  return {.op = static_cast<IoOp>(flags & 0xFF),
+          .cause = static_cast<IoCause>(flags >> 8 & 0xFF),
+          .preflush = (flags >> 16 & 1) != 0,
+          .fua = (flags >> 17 & 1) != 0,
+          .error = static_cast<Reason>(flags >> 32)};
+}
+
+void BlockDevice::record_issue(const IoRequest& request) const {
+  const IoTraceFlags flags{request.op, request.cause, request.preflush, request.fua, Reason::kOk};
+  TW_TRACE(block_rq_issue, reinterpret_cast<std::uintptr_t>(this), request.offset_bytes,
+           request.len_bytes(), flags.packed());
+}
+
+void BlockDevice::record_complete(const IoRequest& request, Result<void> result) const {
+  const IoTraceFlags flags{request.op, request.cause, request.preflush, request.fua,
+                           result ? Reason::kOk : result.error().code};
+  TW_TRACE(block_rq_complete, reinterpret_cast<std::uintptr_t>(this), request.offset_bytes,
+           request.len_bytes(), flags.packed());
+}
+
+// ---- what a device may have more of ----
+
 Result<void> BlockDevice::grow(std::uint64_t size) {
   if (size > size_bytes()) return TW_FAIL(kUnsupported);
   return {};

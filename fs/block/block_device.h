@@ -28,6 +28,7 @@
 
 #include "base/result.h"
 #include "base/sync.h"
+#include "base/trace.h"
 
 namespace tidewheel {
 
@@ -72,6 +73,18 @@ struct DeviceStats {
 };
 
 bool all_zero(std::span<const std::byte> bytes);
+
+// The last argument of the trace points block_rq_*, taken apart.
+struct IoTraceFlags {
+  IoOp op = IoOp::kRead;
+  IoCause cause = IoCause::kData;
+  bool preflush = false;
+  bool fua = false;
+  Reason error = Reason::kOk;  // of block_rq_complete
+
+  std::uint64_t packed() const;
+  static IoTraceFlags unpacked(std::uint64_t flags);
+};
 
 class BlockDevice {
  public:
@@ -119,7 +132,19 @@ class BlockDevice {
   // What any device refuses before it looks further.
   Result<void> check(const IoRequest& request) const;
 
+  // For the device that has the medium, not for those that pass a request on: when it takes a request that it
+  // has not refused, and before that request's completion runs. One load each while tracing is off.
+  void trace_issue(const IoRequest& request) const {
+    if (tracing()) [[unlikely]] record_issue(request);
+  }
+  void trace_complete(const IoRequest& request, Result<void> result) const {
+    if (tracing()) [[unlikely]] record_complete(request, result);
+  }
+
  private:
+  void record_issue(const IoRequest& request) const;
+  void record_complete(const IoRequest& request, Result<void> result) const;
+
   // Of the device, not of each wait: the woken waiter may return, and its stack frame end, while the
   // completion is still inside unlock().
   Mutex wait_lock_;

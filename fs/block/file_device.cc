@@ -115,6 +115,7 @@ void FileDevice::submit(IoRequest& request) {
   MutexLock lock(lock_);
   while (in_flight_ >= options_.queue_depth) room_.wait(lock_);
   ++in_flight_;
+  trace_issue(request);
   hand_over_locked(request);
 }
 
@@ -287,6 +288,7 @@ void FileDevice::run_completions() {
     }
     for (std::size_t i = 0; i < ended; ++i) {
       counts_.count(*over[i].request, over[i].result);
+      trace_complete(*over[i].request, over[i].result);
       over[i].request->done(*over[i].request, over[i].result);
     }
   }
@@ -346,6 +348,7 @@ void FileDevice::run_pool() {
       room_.notify_one();
     }
     counts_.count(*request, result);
+    trace_complete(*request, result);
     request->done(*request, result);
   }
 }

@@ -38,7 +38,11 @@ RamDevice::~RamDevice() { ::munmap(memory_, chunks_ * kChunkBytes); }
 
 void RamDevice::submit(IoRequest& request) {
   Result<void> result = check(request);
-  if (result && request.op != IoOp::kFlush) result = transfer(request);
+  if (result) {
+    trace_issue(request);
+    if (request.op != IoOp::kFlush) result = transfer(request);
+    trace_complete(request, result);
+  }
   counts_.count(request, result);
   request.done(request, result);
 }

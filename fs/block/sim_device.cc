@@ -51,6 +51,7 @@ void SimDevice::submit(IoRequest& request) {
   if (refused) {
     MutexLock lock(lock_);
     if (!off_) {
+      trace_issue(request);
       // Beside the request, which its owner keeps still: when it is due, and what a flush of it covers.
       Flight flight;
       flight.request = &request;
@@ -172,6 +173,7 @@ void SimDevice::carry_out_locked(const Flight& flight) {
 
 void SimDevice::complete(const Flight& flight, Result<void> result) {
   counts_.count(*flight.request, result);
+  trace_complete(*flight.request, result);
   flight.request->done(*flight.request, result);
 }
 

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "base/sim.h"
 #include "base/thread.h"
+#include "tests/trace_recording.h"
 
 namespace tidewheel {
 namespace {
@@ -97,6 +98,35 @@ TEST(MemoryBudget, AsksShrinkersForWhatIsMissing) {
   budget.remove_shrinker(second);
   EXPECT_EQ(budget.shrink(4096), 0U);
   budget.uncharge(MemoryKind::kInodes, 8192);
+  budget.uncharge(MemoryKind::kPages, kMiB - 8192);
+}
+
+TEST(MemoryBudget, TracesEachCallOfAShrinker) {
+  MemoryBudget budget(kMiB, 0);
+  GivesBack first(budget);
+  GivesBack second(budget);
+  budget.add_shrinker(first);
+  budget.add_shrinker(second);
+  ASSERT_TRUE(budget.try_charge(MemoryKind::kPages, kMiB));
+  first.held_ = 4096;
+  second.held_ = kMiB - 4096;
+  {
+    const TraceRecording recording;
+    budget.shrink(8192);
+    const auto started = recording.events(TracePoint::mm_shrink_slab_start);
+    const auto ended = recording.events(TracePoint::mm_shrink_slab_end);
+    ASSERT_EQ(started.size(), 2U);
+    ASSERT_EQ(ended.size(), 2U);
+    EXPECT_NE(started[0].arguments[0], started[1].arguments[0]) << "which shrinker";
+    EXPECT_EQ(started[0].arguments[1], 8192U);
+    EXPECT_EQ(started[0].arguments[2], kMiB);
+    EXPECT_EQ(ended[0].arguments[0], started[0].arguments[0]);
+    EXPECT_EQ(ended[0].arguments[2], 4096U);
+    EXPECT_EQ(started[1].arguments[1], 4096U);
+    EXPECT_EQ(ended[1].arguments[2], 4096U);
+  }
+  budget.remove_shrinker(first);
+  budget.remove_shrinker(second);
   budget.uncharge(MemoryKind::kPages, kMiB - 8192);
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "fs/block/block_device.h"
 #include "writeback/batch.h"
 #include "writeback/dirty_object.h"
 
@@ -155,6 +156,40 @@ TEST(TraceLines, ReadBackAsWhatWasRecorded) {
   auto periodic = lines[9].fields;
   EXPECT_EQ(periodic["older"], "1000");
   EXPECT_EQ(periodic["age"], "2000");
+}
+
+// Word for word: scripts of the field take these lines apart by position.
+TEST(TraceLines, BlockAndReclaimEventsReadAsTheKernels) {
+  TraceSnapshot trace;
+  trace.threads = {{.thread = 0, .name = "tw-flush", .system_id = 12}};
+  const IoTraceFlags log{IoOp::kWrite, IoCause::kLog, true, true, Reason::kOk};
+  IoTraceFlags meta{IoOp::kRead, IoCause::kMetadata, false, false, Reason::kIo};
+  const IoTraceFlags flush{IoOp::kFlush, IoCause::kData, false, false, Reason::kOk};
+  trace.events = {
+      event_of(TracePoint::block_rq_issue, 1'000'000'000, 0, {7 << 6, 1 << 20, 8192, log.packed()}),
+      event_of(TracePoint::block_rq_complete, 1'000'001'000, 0, {7 << 6, 1 << 20, 8192, meta.packed()}),
+      event_of(TracePoint::block_rq_issue, 1'000'002'000, 0, {9 << 6, 0, 0, flush.packed()}),
+      event_of(TracePoint::writeback_sb_inodes_requeue, 2'000'000'000, 0, {64, 4, 500'000'000, 3}),
+      event_of(TracePoint::mm_vmscan_direct_reclaim_begin, 2'000'000'000, 0, {262144, 4096}),
+      event_of(TracePoint::mm_vmscan_direct_reclaim_end, 2'000'000'000, 0, {12}),
+      event_of(TracePoint::mm_shrink_slab_start, 2'000'000'000, 0, {0xAB, 4096, 8192}),
+      event_of(TracePoint::mm_shrink_slab_end, 2'000'000'000, 0, {0xAB, 4096, 1024}),
+  };
+  std::string text = trace_lines(trace);
+  text = text.substr(text.find("FUNCTION\n") + 9);
+  const std::string head = "        tw-flush-12      [000] .....     ";
+  EXPECT_EQ(text,
+            head + "1.000000: block_rq_issue: 0,7 FWFS 8192 () 2048 + 16 [tw-flush]\n" +
+            head + "1.000001: block_rq_complete: 0,7 RM () 2048 + 16 [-5]\n" +
+            head + "1.000002: block_rq_issue: 0,9 F 0 () 0 + 0 [tw-flush]\n" +
+            head + "2.000000: writeback_sb_inodes_requeue: bdi tw-3: ino=64 outcome=4 dirtied_when=500 "
+                   "age=1500\n" +
+            head + "2.000000: mm_vmscan_direct_reclaim_begin: order=0 to_reclaim_bytes=262144 "
+                   "listed_bytes=4096\n" +
+            head + "2.000000: mm_vmscan_direct_reclaim_end: nr_reclaimed=12\n" +
+            head + "2.000000: mm_shrink_slab_start: ab: bytes to shrink 4096 charged bytes 8192\n" +
+            head + "2.000000: mm_shrink_slab_end: ab: bytes to shrink 4096 last shrinker return val 1024\n");
+  EXPECT_FALSE(nlohmann::json::parse(trace_json(trace), nullptr, false).is_discarded());
 }
 
 TEST(TraceJson, IsValidAndEverySliceEnds) {

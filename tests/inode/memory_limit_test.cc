@@ -2,6 +2,7 @@
 
 #include "base/rng.h"
 #include "tests/inode/fakes.h"
+#include "tests/trace_recording.h"
 
 namespace tidewheel {
 namespace {
@@ -28,6 +29,29 @@ TEST(MemoryLimit, CleanPagesMakeRoom) {
     ASSERT_EQ(*world.pages->read(*world.get(number), 0, into), kPageBytes);
     EXPECT_EQ(into, bytes_of(kPageBytes, static_cast<unsigned>(number)));
   }
+}
+
+TEST(MemoryLimit, EachRoundOfReclaimIsTracedWithWhatItFreed) {
+  World world({.budget_bytes = kBudget});
+  const TraceRecording recording;
+  for (InodeNumber number = 0; number < 1500; ++number) {  // 6 MiB through 4 MiB
+    InodeHold inode = world.create(number);
+    ASSERT_TRUE(world.pages->write(*inode, 0, bytes_of(kPageBytes, 1), Instant{1}));
+    inode.reset();
+    world.engine.write_all();
+  }
+  const auto began = recording.events(TracePoint::mm_vmscan_direct_reclaim_begin);
+  const auto ended = recording.events(TracePoint::mm_vmscan_direct_reclaim_end);
+  ASSERT_EQ(began.size(), world.pages->stats().reclaim_rounds);
+  ASSERT_EQ(ended.size(), began.size());
+  ASSERT_FALSE(began.empty());
+  std::uint64_t freed = 0;
+  for (std::size_t i = 0; i < began.size(); ++i) {
+    EXPECT_GT(began[i].arguments[1], 0U) << "something was listed";
+    EXPECT_LE(began[i].at_ns, ended[i].at_ns);
+    freed += ended[i].arguments[0];
+  }
+  EXPECT_EQ(freed, world.pages->stats().reclaimed_pages + world.inodes->stats().evictions);
 }
 
 TEST(MemoryLimit, WhenAllIsDirtyTheWriterAsksForWritebackAndGoesOn) {
