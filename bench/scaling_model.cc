@@ -1,9 +1,9 @@
 #include "bench/scaling_model.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "bench/compare_table.h"
+#include "timerwheel/sharded_wheel.h"
 
 namespace tidewheel::bench {
 
@@ -34,7 +34,7 @@ std::string padded(const std::string& text, std::size_t width) {
 std::uint32_t ScalingModel::locks_on(std::uint32_t cpus) const {
   switch (rule) {
     case LockRule::kPerFlusher: return std::clamp(cpus, 2U, 16U);
-    case LockRule::kPerCpu: return std::min(128U, std::max(16U, std::bit_ceil(4 * cpus)));
+    case LockRule::kPerCpu: return default_wheel_shards(cpus);
     case LockRule::kFixed:
     case LockRule::kPerCpuFixed: break;
   }

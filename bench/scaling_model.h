@@ -30,7 +30,7 @@ inline constexpr const char* kModelNote =
 enum class LockRule : std::uint8_t {
   kFixed,       // as many as there were, every CPU uses each
   kPerFlusher,  // parallel-lists: one per flusher, and default_flushers() of them
-  kPerCpu,      // timer-wheel: picked by CPU, default_wheel_shards() of them
+  kPerCpu,      // timer-wheel: picked by CPU, default_wheel_shards(CPUs) of them
   kPerCpuFixed  // timer-wheel with --shards
 };
 

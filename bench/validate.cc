@@ -163,9 +163,6 @@ void read_workload(Reader& reader, WorkloadOptions& workload) {
   if (workload.until_full && workload.loops > 1) {
     reader.fail("-F: not together with -L: it loops until the target is full");
   }
-  if (workload.until_full && workload.file_bytes == 0) {
-    reader.fail("-F: not with -s 0: empty files may never fill the target");
-  }
 }
 
 // Every file of a run has a name of its own: its number is in the random part.

@@ -18,9 +18,11 @@ std::uint32_t shards_from(std::uint32_t asked) {
 
 }  // namespace
 
-std::uint32_t default_wheel_shards() {
-  return std::min(kMaxWheelShards, std::max(16U, std::bit_ceil(4 * cpu_count())));
+std::uint32_t default_wheel_shards(std::uint32_t cpus) {
+  return std::min(kMaxWheelShards, std::max(16U, std::bit_ceil(4 * std::min(cpus, kMaxWheelShards))));
 }
+
+std::uint32_t default_wheel_shards() { return default_wheel_shards(cpu_count()); }
 
 ShardedWheel::ShardedWheel(const ShardedWheelOptions& options)
     : options_(options),

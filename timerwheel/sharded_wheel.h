@@ -29,8 +29,9 @@ inline constexpr std::uint32_t kMaxWheelShards = 128;
 // Times that a claim gives the CPU away, to a preempted holder perhaps, before it waits for a held shard: who
 // waits makes the holder, mostly a writer, pay for the wake-up.
 inline constexpr std::uint32_t kLooksBeforeWaiting = 3;
-// A power of two, at least 16 and at least 4 per CPU.
-std::uint32_t default_wheel_shards();
+// A power of two, at least 16 and at least 4 per CPU, as far as kMaxWheelShards goes.
+std::uint32_t default_wheel_shards(std::uint32_t cpus);
+std::uint32_t default_wheel_shards();  // for this machine
 
 // The shard, of `shards` (a power of two), for an insert from here. A thread whose number is below that has
 // one of its own, wherever it runs: what it inserted it mostly removes itself, and then only a flusher can be

@@ -3,7 +3,8 @@
 // Owns:      its entries.
 // Threads:   one.
 // Units:     pages, by any number that names them.
-// Source:    sieve: Zhang and others (NSDI 2024); s3-fifo: Yang and others (SOSP 2023); opt: Belady, "A study of replacement algorithms" (1966).
+// Source:    sieve: Zhang and others (NSDI 2024); s3-fifo: Yang and others (SOSP 2023); opt: Belady, "A study
+//            of replacement algorithms" (1966).
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -83,7 +83,6 @@ Table common_nonsense() {
   table.push_back({"-d", {"-d", "/a", "-d", "/a"}});
   table.push_back({"-l", {"-l", ""}});
   table.push_back({"-F", {"-F", "-L", "2"}});
-  table.push_back({"-F", {"-F", "-s", "0"}});
   add(table, "--phases",
       {"", "x", "create,", "stat", "stat,create", "create,create", "create,unlink,read", ",create"});
   add(table, "--seed", {"", "x", "-1", "9223372036854775808"});
@@ -214,6 +213,7 @@ TEST(FsmarkOptions, LoopsAndKeepingFollowTheOriginal) {
   EXPECT_TRUE(read({"fsmark", "-L", "1"}).fsmark.workload.keep);
   EXPECT_EQ(read({"fsmark", "-L", "0"}).fsmark.workload.loops, 1U);
   EXPECT_TRUE(read({"fsmark", "-F"}).fsmark.workload.keep);
+  EXPECT_TRUE(read({"fsmark", "-F", "-s", "0"}).fsmark.workload.until_full);
   EXPECT_TRUE(read({"fsmark", "-k"}).fsmark.workload.keep);
   EXPECT_EQ(read({"fsmark", "-d", "/a", "-d", "/b", "-d", "/c"}).fsmark.workload.threads, 3U)
       << "raised to -d";

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -366,6 +367,161 @@ TEST_F(ProgramTest, AFailedRunFailsTheComparisonWithOneLine) {
   const std::string text = err();
   EXPECT_EQ(text.rfind("tidewheel: round 1 of 1, timer-wheel, 1 thread, failed: ", 0), 0U) << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+}
+
+// What is said of a run in two ways is the same in both, wherever the run was cut short.
+void expect_figures_agree(const nlohmann::json& json) {
+  const std::uint64_t files = json.at("files");
+  const std::uint64_t threads = json.at("threads");
+  const std::uint64_t bytes = json.at("size");
+  std::uint64_t of_loops = 0;
+  double create_s = 0;
+  for (const auto& loop : json.at("loops")) {
+    const std::uint64_t made = loop.at("files");
+    const double rate = loop.at("files_per_s");
+    of_loops += made;
+    if (made != 0) create_s += static_cast<double>(made) / rate;
+  }
+  EXPECT_EQ(of_loops, files);
+  EXPECT_GE(json.at("threads_files").at("fastest"), json.at("threads_files").at("slowest"));
+  ASSERT_FALSE(json.at("phases").empty());
+  EXPECT_EQ(json.at("phases")[0].at("name"), "create");
+  EXPECT_EQ(json.at("phases")[0].at("ops"), files);
+  if (files != 0) {
+    EXPECT_NEAR(static_cast<double>(files) / json.at("files_per_s").get<double>(), create_s, 0.01 * create_s);
+  }
+  // One file of each thread was under way when it was told to end.
+  for (const char* call : {"create", "close"}) {
+    const std::uint64_t calls = json.at("latency_ns").at(call).at("count");
+    EXPECT_GE(calls, files) << call;
+    EXPECT_LE(calls, files + threads) << call;
+  }
+  const double wall_s = json.at("wall_s"), sync_s = json.at("final_sync_s");
+  EXPECT_GE(wall_s * 1.001, create_s + sync_s);
+  if (json.at("target") != "flat") return;
+  EXPECT_GE(json.at("device").at("write_bytes"), files * bytes) << "the final sync has written all of them";
+  EXPECT_EQ(json.at("writeback").at("io_bytes"), files * bytes);
+  const auto& series = json.at("series");
+  EXPECT_EQ(series.at("files").back(), files);
+  EXPECT_EQ(series.at("dirty_bytes").back(), 0);
+  EXPECT_EQ(series.at("writeback_bytes").back(), 0);
+  EXPECT_TRUE(std::is_sorted(series.at("files").begin(), series.at("files").end()));
+  double in_points = 0;
+  for (const auto& [name, point] : json.at("load_points").items()) {
+    if (!point.is_null()) in_points += point.at("seconds").get<double>();
+  }
+  EXPECT_LE(in_points, wall_s * 1.001) << "the load points are parts of the run";
+}
+
+// Loops that are through, one that is cut short, and nothing after it: no verification, no other phase.
+TEST_F(ProgramTest, FiguresOfAnInterruptedRunAgreeAndSaySo) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const pid_t child =
+        start({"fsmark", "--image", "image", "--size", "1G", "--memory", "64M", "-k", "-t", "2", "-n", "500",
+               "-L", "1000", "-S", "0", "-s", "4k", "--device-bandwidth", "8M", "--dirty", "4M",
+               "--background", "2M", "--verify", "--phases", "create,stat", "--json", "json"});
+    // Two rows and more behind the header: it is in the middle of the loops.
+    const auto rows = [&] {
+      const std::string text = out();
+      return std::count(text.begin(), text.end(), '\n');
+    };
+    long header = 0;
+    for (int i = 0; i < 3000; ++i) {
+      const std::string text = out();
+      const std::size_t title = text.find("FSUse%");
+      header = title == std::string::npos ? 0 : std::count(text.begin(), text.begin() + title, '\n') + 1;
+      if (header != 0 && rows() >= header + 3) break;
+      sleep_for(milliseconds(10));
+    }
+    kill(child, signal);
+    EXPECT_EQ(wait(child), 0) << err();
+    const auto json = nlohmann::json::parse(read_file(root_ + "/json"), nullptr, false);
+    ASSERT_FALSE(json.is_discarded());
+    expect_fsmark_schema(json);
+    EXPECT_EQ(json.at("interrupted"), true);
+    EXPECT_EQ(json.at("full"), false);
+    EXPECT_TRUE(json.at("verified_files").is_null()) << "--verify did not take place";
+    EXPECT_EQ(json.at("phases").size(), 1U);
+    EXPECT_LT(json.at("loops").size(), 1000U);
+    expect_figures_agree(json);
+    // The rows are the loops; the last counts all files.
+    const std::string text = out();
+    EXPECT_NE(text.find("\n# interrupted: figures are of what was done until then\n"), std::string::npos);
+    std::istringstream lines(text.substr(text.find("FSUse%")));
+    std::string line;
+    std::getline(lines, line);
+    std::uint64_t count = 0, loops = 0;
+    for (std::uint64_t used = 0, last = 0; std::getline(lines, line);) {
+      std::istringstream columns(line);
+      if (!(columns >> used >> last)) break;
+      count = last;
+      ++loops;
+    }
+    EXPECT_EQ(loops, json.at("loops").size());
+    EXPECT_EQ(count, json.at("files"));
+    auto device = open_device({.kind = DeviceSpec::Kind::kFile, .path = root_ + "/image"});
+    ASSERT_TRUE(device);
+    const auto flat = read_header(**device);
+    ASSERT_TRUE(flat);
+    EXPECT_EQ(flat->state, FlatHeader::State::kClean);
+    EXPECT_EQ(json.at("files"), flat->files) << "what is counted is what is there";
+    stdfs::remove(root_ + "/image");
+    stdfs::remove(root_ + "/stdout");  // or the next one seems to be under way already
+  }
+}
+
+// The first run was whole, the second is cut short: the medians, the model and the page know of one.
+TEST_F(ProgramTest, AnInterruptedComparisonHoldsTheRunsThatWereComplete) {
+  const pid_t child = start({"compare", "--ram", "256M", "--memory", "64M", "-t", "1", "--rounds", "3", "-n",
+                             "4000", "-s", "4k", "--designs", "timer-wheel,single-list", "--dirty", "4M",
+                             "--background", "2M", "--device-bandwidth", "8M", "--json", "json", "--html",
+                             "page.html"});
+  // A line for each run that is through: each takes two seconds, of the device's time.
+  for (int i = 0; i < 6000 && err().find("files/s, ") == std::string::npos; ++i) sleep_for(milliseconds(10));
+  sleep_for(milliseconds(300));  // into the next one
+  kill(child, SIGINT);
+  EXPECT_EQ(wait(child), 0) << err();
+  const auto json = nlohmann::json::parse(read_file(root_ + "/json"), nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_EQ(json.at("interrupted"), true);
+  std::map<std::string, std::vector<double>> whole;
+  std::size_t cut_short = 0;
+  for (const auto& run : json.at("runs")) {
+    expect_figures_agree(run);
+    if (run.at("interrupted") == true) {
+      ++cut_short;
+      EXPECT_LT(run.at("files"), 4000);
+    } else {
+      EXPECT_EQ(run.at("files"), 4000);
+      whole[run.at("design")].push_back(run.at("files_per_s"));
+    }
+  }
+  EXPECT_EQ(cut_short, 1U) << "it is kept, and says what it is";
+  EXPECT_EQ(whole.count("timer-wheel"), 1U);
+  for (const auto& row : json.at("summary")) {
+    const std::vector<double>& rates = whole[row.at("design")];
+    ASSERT_FALSE(rates.empty()) << "a row of no complete run: " << row;
+    EXPECT_DOUBLE_EQ(row.at("low"), *std::min_element(rates.begin(), rates.end()));
+    EXPECT_DOUBLE_EQ(row.at("high"), *std::max_element(rates.begin(), rates.end()));
+  }
+  for (const auto& model : json.at("model").at("designs")) {
+    EXPECT_EQ(model.at("rounds"), whole[model.at("design")].size());
+  }
+  EXPECT_NE(out().find("interrupted: the table holds the runs that were complete\n"), std::string::npos);
+  EXPECT_NE(read_file(root_ + "/page.html").find("<strong>Interrupted.</strong>"), std::string::npos);
+}
+
+// As fs_mark's flags say: until full. An empty file takes its place in the index, so a device ends too.
+TEST_F(ProgramTest, EmptyFilesFillAStoreToo) {
+  ASSERT_EQ(run({"fsmark", "--image", "image", "--size", "1M", "--memory", "64M", "-F", "-k", "-n", "5000",
+                 "-s", "0", "-S", "0", "--verify", "--json", "json"}),
+            0)
+      << err();
+  const auto json = nlohmann::json::parse(read_file(root_ + "/json"), nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_EQ(json.at("full"), true);
+  EXPECT_EQ(json.at("files"), 255 * 170) << "of 255 blocks beside the header";
+  EXPECT_EQ(json.at("verified_files"), json.at("files"));
 }
 
 TEST_F(ProgramTest, CtrlCOnAnImageLeavesItMountable) {

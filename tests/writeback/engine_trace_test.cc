@@ -35,7 +35,7 @@ TEST_P(EngineTrace, WhatComesBackIsRequeuedAndWhatIsWrittenIsNot) {
   rig.driver->run_until(rig.clock.now() + seconds(36));
   const auto events = recording.events(TracePoint::writeback_sb_inodes_requeue);
   ASSERT_EQ(events.size(), 1U);
-  EXPECT_EQ(events[0].arguments[0], reinterpret_cast<std::uintptr_t>(&back));
+  EXPECT_EQ(events[0].arguments[0], reinterpret_cast<std::uintptr_t>(static_cast<DirtyObject*>(&back)));
   EXPECT_EQ(events[0].arguments[1], static_cast<std::uint64_t>(GetParam().outcome));
   EXPECT_EQ(events[0].arguments[2], static_cast<std::uint64_t>(since.ns));
   EXPECT_EQ(events[0].arguments[3], rig.context->id());
