@@ -71,6 +71,19 @@ void assert_held(const void* lock, const LockClass& lock_class) {
 }  // namespace lock_order
 
 #if defined(TW_DASSERT_ON)
+void assert_may_wait_for(LockRank rank, const char* name) {
+  const ThreadState& state = this_thread_state();
+  for (std::uint32_t i = 0; i < state.held_count; ++i) {
+    const HeldLock& held = state.held[i];
+    if (held.rank == LockRank::kNone || held.rank < rank) continue;
+    char message[160];
+    std::snprintf(message, sizeof message,
+                  "a lock of '%s' (rank %u) is waited for while '%s' (rank %u) is held", name,
+                  static_cast<unsigned>(rank), held.name, static_cast<unsigned>(held.rank));
+    TW_ASSERT(held.rank < rank, message);
+  }
+}
+
 void assert_may_sleep() {
   const ThreadState& state = this_thread_state();
   for (std::uint32_t i = 0; i < state.held_count; ++i) {

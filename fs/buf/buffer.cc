@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "base/thread_state.h"
 #include "fs/buf/buffer_cache.h"
 
 namespace tidewheel {
@@ -9,7 +10,7 @@ namespace tidewheel {
 // As a mutex on a futex word: who has waited takes it as "with waiters", so that no waiter behind it is
 // forgotten.
 void Buffer::lock() {
-  assert_may_sleep();
+  assert_may_wait_for(LockRank::kBuffer, "buffer");
   std::uint32_t expected = kFree;
   if (lock_.compare_exchange(expected, kLocked, std::memory_order_acquire)) return;
   Mutex& wait_lock = cache_->wait_lock_of(*this);

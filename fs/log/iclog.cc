@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/assert.h"
+#include "base/thread_state.h"
 #include "fs/format/log_record.h"
 #include "fs/log/checkpoint.h"
 
@@ -187,6 +188,7 @@ void IclogRing::hand_to_completion(Iclog& record) {
 }
 
 void IclogRing::run_completions() {
+  this_thread_state().frees_log_space = true;
   std::vector<Iclog*> completed;
   completed.reserve(buffers_.size());
   for (;;) {

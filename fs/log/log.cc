@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/thread_state.h"
 
 namespace tidewheel {
 namespace {
@@ -65,6 +66,7 @@ void Log::start(Ail& ail) {
 // ---- transactions ----
 
 Result<LogTicket> Log::reserve(std::uint32_t payload_bytes, std::uint32_t units, bool rolls) {
+  TW_DASSERT(!this_thread_state().frees_log_space, "a thread that frees log space waits for log space");
   const std::uint64_t unit = costs_.most_bytes(payload_bytes);
   if (unit > UINT32_MAX) return TW_FAIL(kNoSpace);  // what a ticket can say
   const std::uint64_t all = unit * std::max(units, 1U);

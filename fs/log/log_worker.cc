@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/thread_state.h"
 #include "fs/log/log.h"
 
 namespace tidewheel {
@@ -56,6 +57,7 @@ class Log::OperationStream {
 };
 
 void Log::run_worker() {
+  this_thread_state().frees_log_space = true;
   tick_at_ = options_.worker_interval == Duration::max()
                  ? Instant::max()
                  : SteadyClock::instance().now() + options_.worker_interval;

@@ -3,6 +3,7 @@
 
 #include <list>
 
+#include "base/clock.h"
 #include "base/sim.h"
 #include "base/thread.h"
 #include "fs/ail/pusher.h"
@@ -137,6 +138,22 @@ SIM_TEST(AilSim, WakesForASleeperThatNeedsSpace) {
   sleeper.join();
   pusher.stop();
   machine.take_out(1);
+}
+
+// The pusher pauses when it has reached its target. Who needs space by then does not wait for that to end.
+SIM_TEST(AilSim, EndsItsPauseForASleeperThatNeedsMore) {
+  Machine machine(2);
+  machine.force(ForceMode::kStart);
+  AilPusher pusher(machine.ail);
+  machine.commit(0, 1);
+  machine.commit(1, 200);
+  machine.ail.set_needed_tail(Lsn::make(1, 1));
+  while (!machine.ail.lsn_of(machine.item(0)).none()) sleep_for(microseconds(10));
+  const Instant asked = SteadyClock::instance().now();
+  machine.ail.set_needed_tail(Lsn::make(1, 201));
+  while (!machine.ail.empty()) sleep_for(microseconds(10));
+  SIM_CHECK(SteadyClock::instance().now() - asked < Ail::kTargetReachedPause / 2);
+  pusher.stop();
 }
 
 SIM_TEST(AilSim, EndsItsWaitersAtAShutdown) {

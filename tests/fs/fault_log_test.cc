@@ -53,6 +53,134 @@ TEST(FaultLog, ATailInFlightIsNotTakenBackByTheNextCheckpointsRecords) {
   EXPECT_EQ(scan->tail, rig.log.published_tail());
 }
 
+// What the tail passes when an item is relogged must not be part of a checkpoint that is still in the log
+// alone.
+TEST(FaultLog, AnItemEntersTheAilAtItsCheckpointsStart) {
+  LoggedObject a("a");
+  LogRig rig({.sectors = 4096, .pusher = false});
+  rig.add(a);
+  for (int i = 0; i < 2; ++i) {
+    const Lsn start = rig.log.head();
+    rig.change(a, std::string(40'000, 'x'));  // three records
+    ASSERT_TRUE(rig.log.force_all().has_value());
+    EXPECT_EQ(a.last_committed, start);
+    EXPECT_EQ(rig.ail.lsn_of(a), start);
+    EXPECT_EQ(rig.ail.tail_lsn(), start);
+  }
+}
+
+// Everything before the new tail is home; the record that says so is on its way. Until it is stable a crash
+// finds the old one, and what that covers must be there.
+TEST(FaultLog, SpaceIsNotUsedAgainBeforeATailThatFreesItIsStable) {
+  FaultyDevice device(RamDevice::make(LogRig::kLogOffset + 256 * 512).value());
+  LoggedObject a("a"), b("b"), c("c"), d("d");
+  LogRig rig({.sectors = 256, .pusher = false}, &device);
+  for (LoggedObject* const object : {&a, &b, &c, &d}) rig.add(*object);
+  for (LoggedObject* const object : {&a, &b, &c}) {
+    rig.change(*object, std::string(object == &c ? 10 : 30'000, 'x'));
+    ASSERT_TRUE(rig.log.force_all().has_value());
+  }
+  LogItem* const home[] = {&a, &b, &c};
+  rig.ail.remove(home);
+  EXPECT_EQ(rig.log.published_tail(), Lsn::make(1, 0));
+  device.add({.op = IoOp::kWrite, .effect = FaultEffect::kStall, .count = FaultRule::kForEver});
+  rig.change(d, "y");
+  rig.log.force(ForceMode::kStart);
+  device.wait_stalled(1);
+  Atomic<bool> granted{false};
+  Thread waiter("reserve", [&] {
+    auto ticket = rig.log.reserve(45'000, 1, false);
+    granted.store(true, std::memory_order_release);
+    ASSERT_TRUE(ticket.has_value());
+    rig.log.end(*ticket);
+  });
+  while (rig.log.stats().waits_for_space == 0 && !granted.load(std::memory_order_acquire)) yield_thread();
+  for (int i = 0; i < 1000; ++i) yield_thread();
+  EXPECT_FALSE(granted.load(std::memory_order_acquire));
+  device.clear_rules();
+  device.release_stalled();
+  waiter.join();
+}
+
+// A thread of the log that needs log space waits for itself.
+TEST(FaultLogDeathTest, ThreadsThatFreeLogSpaceNeverReserveIt) {
+#if !defined(TW_DASSERT_ON)
+  GTEST_SKIP() << "debug assertions are off";
+#endif
+  struct Opener final : LoggedObject {
+    using LoggedObject::LoggedObject;
+    void unpin(bool aborted) noexcept override {
+      LoggedObject::unpin(aborted);
+      static_cast<void>(log->reserve(100, 1, false));
+    }
+    Log* log = nullptr;
+  };
+  EXPECT_DEATH(
+      {
+        Opener a("a");
+        LogRig rig({});
+        a.log = &rig.log;
+        rig.add(a);
+        rig.change(a, "x");
+        static_cast<void>(rig.log.force_all());
+      },
+      "a thread that frees log space waits for log space");
+}
+
+// An item of the test's, told of its commit and its checkpoint's end.
+struct ToldObject final : LoggedObject {
+  using LoggedObject::LoggedObject;
+  void committing(std::uint64_t sequence) noexcept override {
+    SIM_CHECK(pins.load(std::memory_order_relaxed) > 0);  // its checkpoint has not ended
+    LoggedObject::committing(sequence);
+  }
+  void unpin(bool aborted) noexcept override {
+    SIM_CHECK(inside->fetch_add(1, std::memory_order_relaxed) == 0);
+    yield_thread();
+    inside->fetch_sub(1, std::memory_order_relaxed);
+    LoggedObject::unpin(aborted);
+  }
+  Atomic<std::uint32_t>* inside = nullptr;
+};
+
+// The checkpoint was written and its items unpinned before the commit had unlocked them.
+SIM_TEST_WITH(FaultLogSim, ACheckpointIsNotWrittenBeforeItsCommitsHaveUnlocked, kFew) {
+  Atomic<std::uint32_t> inside{0};
+  ToldObject a("a"), b("b");
+  LogRig rig({.pusher = false});
+  for (ToldObject* const object : {&a, &b}) {
+    object->inside = &inside;
+    rig.add(*object);
+  }
+  Thread forcer("force", [&rig] {
+    for (int i = 0; i < 4; ++i) rig.log.force(ForceMode::kStart);
+  });
+  for (int i = 0; i < 3; ++i) {
+    rig.change(a, "x");
+    rig.change(b, "y");
+  }
+  forcer.join();
+  rig.close();
+}
+
+// Two checkpoints end at a shutdown, one on the completion thread, one on the worker: an item in both was
+// told by both at once.
+SIM_TEST_WITH(FaultLogSim, ItemsAreToldByOneThreadAtATimeAlsoAtAShutdown, (sim::Options{.schedules = 300})) {
+  SimDevice device({.size_bytes = LogRig::kLogOffset + 1024 * 512});
+  Atomic<std::uint32_t> inside{0};
+  ToldObject a("a");
+  a.inside = &inside;
+  LogRig rig({.pusher = false}, &device);
+  rig.add(a);
+  rig.change(a, "first");
+  rig.log.force(ForceMode::kStart);
+  Thread killer("kill", [&rig] { rig.log.shut_down(Error{Reason::kIo, 0, 0}); });
+  rig.change(a, "second");
+  killer.join();
+  rig.close();
+  SIM_CHECK(a.pins.load(std::memory_order_relaxed) == 0);
+}
+
 // The worker looked into the CIL, then somebody committed, then the log died: the worker saw a dead log and
 // an empty CIL, and slept. What had been committed stayed pinned until somebody stopped the log, and who
 // waits for a freed buffer's lock is who would have to end before that.

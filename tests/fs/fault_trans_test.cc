@@ -53,6 +53,57 @@ SIM_TEST_WITH(FaultTransactionSim, WhatIsAbortedNeverReachesTheDevice, (sim::Opt
   rig.expect_at_rest();
 }
 
+// A buffer that was queued to go home, relogged before it was submitted, and then the mount died.
+SIM_TEST_WITH(FaultTransactionSim, AQueueHoldsNothingAfterAShutdown, (sim::Options{.schedules = 400})) {
+  TransRig rig;
+  for (std::uint64_t block = 0; block < 3; ++block) SIM_CHECK(rig.change(block, 1) != 0);
+  SIM_CHECK(rig.journal->log().force_all().has_value());
+  Thread pusher("push", [&rig] { rig.journal->ail().push_all(); });
+  for (std::uint64_t block = 0; block < 3; ++block) SIM_CHECK(rig.change(block, 2) != 0);
+  rig.journal->shut_down(Error{Reason::kIo, 0, 0});
+  pusher.join();
+  rig.journal->close();
+  rig.expect_at_rest();
+}
+
+// A buffer that has joined, and one whose verifier refuses it.
+TEST(FaultTransaction, ABlockThatIsRefusedLeavesNoHoldOnThoseThatHaveJoined) {
+  TransRig rig;
+  rig.buf.put(TransRig::at(0), 3);
+  rig.buf.put(TransRig::at(1), 4);
+  AlignedBytes damaged(kFsBlockBytes);
+  ASSERT_TRUE(rig.buf.device->read(TransRig::at(1).bytes(), damaged.span()));
+  damaged.span()[100] ^= std::byte{1};
+  ASSERT_TRUE(rig.buf.device->write(TransRig::at(1).bytes(), damaged.span()));
+  auto transaction = rig.begin();
+  ASSERT_TRUE(transaction->read(TransRig::at(0), 1, kMockType).has_value());
+  const auto refused = transaction->read(TransRig::at(1), 1, kMockType);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Reason::kCorrupt);
+  transaction->cancel();
+  EXPECT_FALSE(rig.journal->is_shut_down());
+  rig.expect_at_rest();
+}
+
+LockClass cil_rank{"fault-cil-context", LockRank::kCilContext};
+
+// The buffer lock goes from thread to thread, and so is on no thread's stack of locks; whoever waits for it
+// is checked all the same.
+TEST(FaultBufferDeathTest, NobodyWaitsForABufferBelowItsRank) {
+#if !defined(TW_DASSERT_ON)
+  GTEST_SKIP() << "debug assertions are off";
+#endif
+  BufRig rig;
+  const BufferHold held = std::move(rig.cache->hold(*rig.target, {1}, 1).value());
+  Mutex below{cil_rank};
+  EXPECT_DEATH(
+      {
+        MutexLock lock(below);
+        held->lock();
+      },
+      "a lock of 'buffer' .* is waited for while 'fault-cil-context'");
+}
+
 // A queue asked whether a buffer was on another's list by looking at links that the other's thread changes as
 // it takes out the neighbours. Found by the thread sanitizer alone.
 TEST(FaultDelwri, TwoQueuesDoNotLookAtEachOthersLinks) {

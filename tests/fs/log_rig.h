@@ -15,9 +15,10 @@ namespace tidewheel {
 inline LockClass log_object_class{"log-rig-object", LockRank::kNone};
 
 // An object that logs `text`, as one region of its name and one of the text. Home is a string beside it.
-class LoggedObject final : public LogItem {
+class LoggedObject : public LogItem {
  public:
   explicit LoggedObject(std::string its_name) : name(std::move(its_name)), lock(log_object_class) {}
+  virtual ~LoggedObject() = default;
 
   LogSize size() const noexcept override {
     return {2, static_cast<std::uint32_t>(name.size() + text.size())};
