@@ -133,6 +133,9 @@ struct ToldObject final : LoggedObject {
   void committing(std::uint64_t sequence) noexcept override {
     SIM_CHECK(pins.load(std::memory_order_relaxed) > 0);  // its checkpoint has not ended
     LoggedObject::committing(sequence);
+    if (forces == nullptr) return;
+    forces->store(true, std::memory_order_relaxed);
+    sleep_for(milliseconds(1));  // time for the checkpoint to be written, if it could
   }
   void unpin(bool aborted) noexcept override {
     SIM_CHECK(inside->fetch_add(1, std::memory_order_relaxed) == 0);
@@ -141,6 +144,7 @@ struct ToldObject final : LoggedObject {
     LoggedObject::unpin(aborted);
   }
   Atomic<std::uint32_t>* inside = nullptr;
+  Atomic<bool>* forces = nullptr;  // set when the commit has begun to unlock
 };
 
 // The checkpoint was written and its items unpinned before the commit had unlocked them.
@@ -152,13 +156,21 @@ SIM_TEST_WITH(FaultLogSim, ACheckpointIsNotWrittenBeforeItsCommitsHaveUnlocked, 
     object->inside = &inside;
     rig.add(*object);
   }
-  Thread forcer("force", [&rig] {
-    for (int i = 0; i < 4; ++i) rig.log.force(ForceMode::kStart);
+  Atomic<bool> forces{false};
+  a.forces = &forces;
+  Thread forcer("force", [&] {
+    while (!forces.load(std::memory_order_relaxed)) sleep_for(microseconds(10));
+    rig.log.force(ForceMode::kStart);
   });
-  for (int i = 0; i < 3; ++i) {
-    rig.change(a, "x");
-    rig.change(b, "y");
-  }
+  auto ticket = rig.log.reserve(200, 1, false);
+  SIM_CHECK(ticket.has_value());
+  [&]() TW_NO_THREAD_SAFETY_ANALYSIS {
+    a.lock.lock();
+    b.lock.lock();
+  }();
+  LogItem* const items[] = {&a, &b};
+  rig.log.commit(items, *ticket);
+  rig.log.end(*ticket);
   forcer.join();
   rig.close();
 }
