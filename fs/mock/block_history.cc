@@ -27,10 +27,10 @@ bool BlockHistory::matches(const Image& image, const Found& found,
 
 CheckResult BlockHistory::check(BlockDevice& device, Acks acks) const {
   std::size_t forced = 0;
-  std::vector<bool> acknowledged(data_.size());
+  std::vector<bool> acknowledged(data_.size()), has_data(layout_.objects);
   for (const auto& ack : acks) {
     if (ack.what == kForced) forced = std::max<std::size_t>(forced, ack.value);
-    if (ack.what == kData) acknowledged[ack.value] = true;
+    if (ack.what == kData) acknowledged[ack.value] = has_data[data_[ack.value].block] = true;
   }
 
   const disk::Geometry geometry = layout_.geometry();
@@ -43,11 +43,12 @@ CheckResult BlockHistory::check(BlockDevice& device, Acks acks) const {
         .geometry = &geometry, .address = address, .owner = number, .newest = disk::kNewestLsn};
     found.content.push_back(hash_of_content(block));
     found.good.push_back(disk::verify_read(disk::BlockType::kMock, block, context).good());
-    found.whole.push_back(data_.empty() ? 0 : hash_of_bytes(block, 0));
+    found.whole.push_back(has_data[number] ? hash_of_bytes(block, 0) : 0);
   }
   // The newest first: most often it is the last that was acknowledged, or soon after.
   for (std::size_t k = after_.size(); k-- > forced;) {
     if (!matches(after_[k], found, acknowledged)) continue;
+    if (!asks_whether_clean(found.content.front() ^ found.content.back())) return {};
     if (!is_log_clean(device, layout_.log())) return CheckFailure{"log", "it does not say that it is clean"};
     return {};
   }

@@ -176,6 +176,9 @@ CheckResult MockWorkload::check(BlockDevice& device, Acks acks) const {
   // The newest first: most often it is the last that was acknowledged, or soon after.
   for (std::size_t k = after_.size(); k-- > acknowledged;) {
     if (after_[k] != found) continue;
+    std::uint64_t content = k;
+    for (const MockState& state : found) content += state.version;
+    if (!asks_whether_clean(content)) return {};
     if (!is_log_clean(device, layout_.log())) return CheckFailure{"log", "it does not say that it is clean"};
     return {};
   }
