@@ -6,8 +6,9 @@
 // Errors:    none; where a pool must grow and memory is out, the program ends.
 // Invariant: (1) a listed element is on exactly one bucket: of the ring, of `ancient` (its slot has left
 //            the ring's window), of `ready` (detached, not yet claimed), or of an open SyncSet;
-//            (2) stamp <= the shard's last, unless it is due at once after a clock step; (3) every bucket that is filed is non-empty, so that the
-//            oldest is known exactly to the slot; (4) WheelHint says so before the lock is dropped.
+//            (2) stamp <= the shard's last, unless it is due at once after a clock step; (3) every bucket
+//            that is filed is non-empty, so that the oldest is known exactly to the slot; (4) WheelHint says
+//            so before the lock is dropped.
 //
 //                     head comes round
 //   insert --> ring --------------------> ancient      detach_expired: slots that end at or before the
@@ -143,7 +144,8 @@ class Wheel {
   std::size_t move_some(Wheel& to, std::span<WheelNode*> moved, Instant now) noexcept;
   // Lets time pass: advances the head, notices a clock that was set back.
   void observe(Instant now) noexcept;
-  // The caller knows that the clock was set back to `now`, by however much: all that is listed is due at once.
+  // The caller knows that the clock was set back to `now`, by however much: all that is listed is due at
+  // once.
   void set_back(Instant now) noexcept {
     if (listed() != 0) step_back(now);
   }

@@ -95,7 +95,8 @@ class DirtyList {
   // ---- writers ----
   // Marks classes dirty. clean -> listed with stamp max(now, the shard's last); listed, retry, claimed:
   // bits only; writing: bits, and the stamp if it had none. Timestamps alone, with lazytime: clean -> lazy;
-  // lazy, dirtied otherwise -> listed with a stamp of its own (what is to be written then is written with it).
+  // lazy, dirtied otherwise -> listed with a stamp of its own (what is to be written then is written with
+  // it).
   enum class Marked : std::uint8_t {
     kAlready,    // it was dirty, and has the classes now
     kListed,     // it became listed
@@ -119,10 +120,10 @@ class DirtyList {
     kInBatch,    // a flusher has it: the waiters bit is set
     kElsewhere,  // it belongs to another context by now
   };
-  // listed, lazy or retry -> clean, unlinked (kTaken); else kInBatch: claimed, it leaves its batch, clean, before
-  // any I/O (begin_write); being written, that is waited for. To wait: under a mutex of the engine, sleep
-  // until state().has_waiters() is false, and ask again; begin_write, unclaim and end_write say when they
-  // have cleared the bit, and the engine then takes that mutex and wakes all.
+  // listed, lazy or retry -> clean, unlinked (kTaken); else kInBatch: claimed, it leaves its batch, clean,
+  // before any I/O (begin_write); being written, that is waited for. To wait: under a mutex of the engine,
+  // sleep until state().has_waiters() is false, and ask again; begin_write, unclaim and end_write say when
+  // they have cleared the bit, and the engine then takes that mutex and wakes all.
   virtual TakeOut cancel(DirtyObject& object) = 0;
   // fsync: listed, lazy or retry -> claimed, as if by a Selection (kTaken); in a batch: as cancel (kInBatch).
   virtual TakeOut claim_one(DirtyObject& object) = 0;
@@ -159,7 +160,8 @@ class DirtyList {
   virtual EndWrite end_write(const WriteSlot& slot, WorkKind kind, Instant now) = 0;
 
   // The clock was set back to `now`: what was listed before is due at once, where the design can, and the
-  // ladder's back-offs count from here. (Until then a design may take what was dirtied for younger than it is.)
+  // ladder's back-offs count from here. (Until then a design may take what was dirtied for younger than it
+  // is.)
   virtual void clock_set_back(Instant now) { (void)now; }
 
   // ---- what is there ----
@@ -178,9 +180,9 @@ class DirtyList {
   virtual bool any_lazy() const { return false; }
   // Objects listed, on the ladder or on that ring; exact when nothing moves.
   virtual std::uint64_t listed() const = 0;
-  // Whether something is listed (ladder and timestamps aside) that a select() of this flusher would cover. Takes the
-  // lock of every shard concerned once, also of those that look empty: what was listed before the call is
-  // seen, and who lists later sees what the caller stored before. A flusher falls asleep by this.
+  // Whether something is listed (ladder and timestamps aside) that a select() of this flusher would cover.
+  // Takes the lock of every shard concerned once, also of those that look empty: what was listed before the
+  // call is seen, and who lists later sees what the caller stored before. A flusher falls asleep by this.
   virtual bool any_listed(std::uint32_t flusher, std::uint32_t flushers) const = 0;
   virtual DirtyListStats stats() const = 0;
   virtual void check_invariants() const = 0;  // walks everything, aborts on a flaw; for tests at rest

@@ -397,7 +397,8 @@ std::size_t DirtyListBase::SelectionBase::claim(std::span<DirtyObject*> out) {
     if (timestamps_first_) claimed += claim_lazy(out.subspan(claimed));
   }
   claimed += claim_listed(out.subspan(claimed));
-  // Over the threshold timestamps are written for want of something better, since they hold some of the limit.
+  // Over the threshold timestamps are written for want of something better, since they hold some of the
+  // limit.
   return claimed + claim_lazy(out.subspan(claimed));
 }
 

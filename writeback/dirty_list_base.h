@@ -1,5 +1,6 @@
 // writeback/dirty_list_base.h: what all designs share: the protocol of the state word, the retry ladder, the
-// rings of timestamps, the counts. A design adds its lists: where an object is filed, how it leaves, what a work takes.
+// rings of timestamps, the counts. A design adds its lists: where an object is filed, how it leaves, what a
+// work takes.
 // Owns:      the shards (a design derives ListShard to put its lists beside the lock) and the ladder.
 // Threads:   as DirtyList.
 // Locks:     ListShard::lock (rank kListShard), one at a time; the ladder's is taken inside it by a failed

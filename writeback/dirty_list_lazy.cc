@@ -11,8 +11,8 @@ namespace tidewheel {
 // ---- on and off ----
 
 // Another class joins what is on the ring: it goes to the design's lists in the same hold, as if it had been
-// clean, and its age begins. Not so if an open sync has to find its timestamps: then it keeps their stamp, and
-// is filed as what comes back to that sync. False: it is not there any more.
+// clean, and its age begins. Not so if an open sync has to find its timestamps: then it keeps their stamp,
+// and is filed as what comes back to that sync. False: it is not there any more.
 bool DirtyListBase::promote(DirtyObject& object, DirtyState seen, std::uint32_t classes, Instant now) {
   ListShard& home = shard(seen.shard());
   ShardHold hold(home);

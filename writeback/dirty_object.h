@@ -68,7 +68,7 @@ inline constexpr bool kDirtyTransitions[kDirtyPhases][kDirtyPhases] = {
     {false, true, false, false, false, true},  // clean: mark_dirty
     {true, false, false, true, false, false},  // listed: cancel; claim, claim_one
     {true, false, false, true, false, false},  // retry: cancel; claim, claim_one
-    {true, true, false, false, true, true},    // claimed: begin_write if cancelled; unclaim; begin_write; adopt
+    {true, true, false, false, true, true},    // claimed: begin_write (clean if cancelled); unclaim; adopt
     {true, true, true, false, false, true},    // writing: end_write
     {true, true, false, true, false, false},   // lazy: cancel; mark_dirty, a sync's end; claim, claim_one
 };

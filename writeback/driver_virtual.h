@@ -28,8 +28,8 @@ class VirtualDriver final : public Driver {
 
   // Something that happens at `at` (at once, if that is past): a completion, a writer's next step.
   using Action = void (*)(void* owner, std::uint64_t argument);
-  // The clock is set ahead or back by `by`; what is to come is as far off as before, as with timers of a clock
-  // of their own.
+  // The clock is set ahead or back by `by`; what is to come is as far off as before, as with timers of a
+  // clock of their own.
   void step_clock(Duration by);
   void post(Instant at, Action action, void* owner, std::uint64_t argument = 0);
 

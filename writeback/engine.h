@@ -303,8 +303,8 @@ class WritebackEngine {
   void set_failing(WritebackContext& context, Error error);
   void refuse_hopeless_waiters();
   Reason sleep_pause(const ThrottlePause& pause);
-  // A clock that is set back by no more than this may be one that is being corrected: nothing is written early
-  // for it.
+  // A clock that is set back by no more than this may be one that is being corrected: nothing is written
+  // early for it.
   static constexpr Duration kLateReading = {1LL << 30};
   // From each step of a flusher; `before`: its reading at the last one.
   void note_reading(Instant now, Instant before);

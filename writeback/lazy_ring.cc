@@ -15,9 +15,8 @@ WheelOptions lazy_wheel_options(Duration expire) {
   constexpr std::int64_t kWidest = 1LL << 40;
   WheelOptions options;
   options.slots = 128;
-  const std::int64_t width =
-      expire.ns <= 0 ? kWidest
-                     : static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(expire.ns) / 64 | 1));
+  const std::uint64_t wanted = expire.ns <= 0 ? kWidest : static_cast<std::uint64_t>(expire.ns) / 64 | 1;
+  const auto width = static_cast<std::int64_t>(std::bit_floor(wanted));
   options.slot = Duration{std::clamp(width, kNarrowest, kWidest)};
   return options;
 }

@@ -47,8 +47,8 @@ class LazyRing {
   Instant moment_of(const void* sync) const;
   // From its own set and those of older syncs, which it waits for as well. 0: they are empty, and stay so.
   std::size_t claim_sync(const void* sync, std::span<WheelNode*> out) noexcept;
-  // Up to out.size() nodes of what the sync has left and a younger sync waits for, unlinked: to be filed where
-  // that finds them. 0: there are none (left), and the rest has gone back.
+  // Up to out.size() nodes of what the sync has left and a younger sync waits for, unlinked: to be filed
+  // where that finds them. 0: there are none (left), and the rest has gone back.
   std::size_t close_sync(const void* sync, std::span<WheelNode*> out) noexcept;
 
   // Start of the oldest slot; Instant::max(): nothing is here; Instant::min(): due at once.

@@ -38,8 +38,8 @@ class WorkSchedule {
  public:
   // How long a small excess over the background threshold is left to grow into a batch worth an I/O.
   static constexpr Duration kPlug = milliseconds(10);
-  // A retry, or a timestamp, that was due but had already gone (another flusher's, a sync's) is not looked for
-  // again before this.
+  // A retry, or a timestamp, that was due but had already gone (another flusher's, a sync's) is not looked
+  // for again before this.
   static constexpr Duration kRetryPause = milliseconds(10);
   static constexpr std::uint32_t kBusyDoublings = 7;  // 1 ms to 128 ms
 

@@ -135,7 +135,7 @@ struct ToldObject final : LoggedObject {
     LoggedObject::committing(sequence);
     if (forces == nullptr) return;
     forces->store(true, std::memory_order_relaxed);
-    sleep_for(milliseconds(1));  // time for the checkpoint to be written, if it could
+    for (int i = 0; i < 200; ++i) yield_thread();  // time for the checkpoint to be written, if it could
   }
   void unpin(bool aborted) noexcept override {
     SIM_CHECK(inside->fetch_add(1, std::memory_order_relaxed) == 0);
@@ -159,7 +159,7 @@ SIM_TEST_WITH(FaultLogSim, ACheckpointIsNotWrittenBeforeItsCommitsHaveUnlocked, 
   Atomic<bool> forces{false};
   a.forces = &forces;
   Thread forcer("force", [&] {
-    while (!forces.load(std::memory_order_relaxed)) sleep_for(microseconds(10));
+    while (!forces.load(std::memory_order_relaxed)) yield_thread();
     rig.log.force(ForceMode::kStart);
   });
   auto ticket = rig.log.reserve(200, 1, false);

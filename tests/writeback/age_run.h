@@ -1,7 +1,7 @@
-// Maximum age as a promise, in virtual time: whatever syncs, owner switches, errors, reclaim, a slow device and
-// clock steps do, a write begins at most expire + interval + one slot + the service time after the first dirt.
-// Ages are told by time that passes, which a clock that is set ahead or back does not change. A step back that
-// is shorter than an interval and a late reading may go unnoticed, and then delays by itself.
+// Maximum age as a promise, in virtual time: whatever syncs, owner switches, errors, reclaim, a slow device
+// and clock steps do, a write begins at most expire + interval + one slot + the service time after the first
+// dirt. Ages are told by time that passes, which a clock that is set ahead or back does not change. A step
+// back that is shorter than an interval and a late reading may go unnoticed, and then delays by itself.
 #pragma once
 #include "base/rng.h"
 #include "owner_rig.h"
@@ -16,8 +16,8 @@ class AgeRun {
     std::uint64_t bytes_per_s = 20 << 20;       // of the device
     bool clock_steps = true;
   };
-  // What differs from run to run: sparse dirt, where age alone has things written, and dense, where the device
-  // is busy; a fast device and a slow one.
+  // What differs from run to run: sparse dirt, where age alone has things written, and dense, where the
+  // device is busy; a fast device and a slow one.
   static Setup setup_of(std::uint64_t seed) {
     return {.seed = seed,
             .longest_pause = seed % 2 == 0 ? milliseconds(200) : milliseconds(4),
@@ -28,8 +28,8 @@ class AgeRun {
       : setup_(setup), rng_(setup.seed), rig_(options(), kOwners),
         device_(*rig_.driver, milliseconds(3), setup.bytes_per_s) {
     const EngineOptions& o = rig_.engine->options();
-    // What is ahead of a write: a limit's worth of data at the device's speed, what a sync adds to it while it
-    // goes on, and again; a batch's latency each.
+    // What is ahead of a write: a limit's worth of data at the device's speed, what a sync adds to it while
+    // it goes on, and again; a batch's latency each.
     const Duration service{static_cast<std::int64_t>(3 * o.dirty_bytes * 1'000'000'000 / setup.bytes_per_s)};
     promise_ = o.expire + o.interval + kSlot + service + milliseconds(300);
     rig_.target.device = &device_;
@@ -75,7 +75,8 @@ class AgeRun {
     rig_.driver->run_for(Duration{static_cast<std::int64_t>(((draw >> 34) * longest) >> 30)});
   }
 
-  // The oldest at its write, by as much as clock steps can have hidden from the engine less. Within the promise?
+  // The oldest at its write, by as much as clock steps can have hidden from the engine less. Within the
+  // promise?
   Duration oldest_write() const { return oldest_write_; }
   Duration promise() const { return promise_; }
   bool kept() const { return oldest_write_ <= promise_; }

@@ -78,8 +78,8 @@ TEST(EngineAge, AClockThatIsSetBackDelaysNothingByMoreThanItHides) {
   }
 }
 
-// It was dirtied again while it was written, and is still being written when the step is noticed: its stamp is one
-// of the old time, which lies in the future of the new one, or in its past.
+// It was dirtied again while it was written, and is still being written when the step is noticed: its stamp
+// is one of the old time, which lies in the future of the new one, or in its past.
 TEST(EngineAge, WhatComesBackAfterAClockStepKeepsItsAge) {
   const EngineOptions defaults;
   for (const Duration until : {seconds(10), seconds(18)}) {

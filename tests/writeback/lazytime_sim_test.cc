@@ -1,5 +1,5 @@
-// Lazytime under many schedules, on an engine in which nothing is periodic: no lost wake-up, no lost timestamp
-// where other dirt, a flusher, a sync, an fsync or a removal come at the same time.
+// Lazytime under many schedules, on an engine in which nothing is periodic: no lost wake-up, no lost
+// timestamp where other dirt, a flusher, a sync, an fsync or a removal come at the same time.
 #include "base/sim.h"
 #include "base/thread.h"
 #include "engine_rig.h"
@@ -134,8 +134,8 @@ SIM_TEST_WITH(LazytimeEngineSim, ATouchMeetsAFlusherThatFallsAsleep, (sim::Optio
   SIM_CHECK(LazySim::written(second));
 }
 
-// Touched again in a write that an fsync does on its own thread: nobody but the end of that write can tell the
-// flusher.
+// Touched again in a write that an fsync does on its own thread: nobody but the end of that write can tell
+// the flusher.
 SIM_TEST_WITH(LazytimeEngineSim, WhatIsTouchedAgainInAnFsyncHasItsAgeToo, (sim::Options{.schedules = 300})) {
   LazySim rig(milliseconds(10));
   Versioned object;
@@ -215,8 +215,8 @@ SIM_TEST_WITH(LazytimeEngineSim, ARemovalTakesItFromTheRingOrTheList, (sim::Opti
   SIM_CHECK(rig.context->counts().all_zero());
 }
 
-// All of the limit is held by timestamps, some of which come after background work has found nothing to write:
-// the writer that waits must be served all the same.
+// All of the limit is held by timestamps, some of which come after background work has found nothing to
+// write: the writer that waits must be served all the same.
 SIM_TEST_WITH(LazytimeEngineSim, AWriterIsNotHeldUpByTimestampsForGood, (sim::Options{.schedules = 1000})) {
   LazySim rig(seconds(1'000'000));
   constexpr std::size_t kObjects = 120;  // 30 KiB of 24

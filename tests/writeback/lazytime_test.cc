@@ -386,8 +386,8 @@ TEST(EngineLazytime, ZeroTurnsEachIntervalOffByItself) {
 }
 
 // The limit is used up by what is dirtied again while it is written (nothing of that can be claimed) and by
-// timestamps that came after background work had found nothing: a writer that waits is served by these, though
-// the write never ends.
+// timestamps that came after background work had found nothing: a writer that waits is served by these,
+// though the write never ends.
 TEST(EngineLazytime, TheyAreFoundThoughBackgroundHadFoundNothing) {
   for (const Duration expire : {Duration{0}, seconds(3600)}) {
     EngineOptions o = lazy_options();

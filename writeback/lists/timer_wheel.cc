@@ -99,8 +99,8 @@ class TimerWheelList final : public DirtyListBase {
     return nodes.size();
   }
 
-  // Whether what comes back from a batch, or from another context, has a stamp of before the clock was set back.
-  // As old as that it may look young.
+  // Whether what comes back from a batch, or from another context, has a stamp of before the clock was set
+  // back. As old as that it may look young.
   bool is_overdue(Instant stamp, Instant now) const {
     if (stamp > now) {
       return static_cast<std::uint64_t>(stamp.ns) - static_cast<std::uint64_t>(now.ns) >
@@ -112,8 +112,8 @@ class TimerWheelList final : public DirtyListBase {
 
   const std::uint32_t cpu_stride_;
   const std::int64_t late_reading_ns_;
-  // When the engine noticed it, in the new time. Relaxed: stored before each shard's lock is taken and read under
-  // one; who filed before is in what is then made due.
+  // When the engine noticed it, in the new time. Relaxed: stored before each shard's lock is taken and read
+  // under one; who filed before is in what is then made due.
   Atomic<std::int64_t> set_back_at_ns_{INT64_MIN};
 };
 
