@@ -137,6 +137,7 @@ std::string World::set_up() {
   o.interval = options_.interval;
   o.background_bytes = options_.background_bytes;
   o.dirty_bytes = options_.dirty_bytes;
+  if (options_.batch_bytes != 0) o.batch_bytes = options_.batch_bytes;
   o.counter_chunk_bytes = 0;  // thresholds are noticed to the byte
   o.clock = &clock_;
   auto made = WritebackEngine::make(o, std::unique_ptr<Driver>(driver_));

@@ -28,6 +28,7 @@ struct ExperimentOptions {
   std::uint64_t memory_bytes = 16 << 20;     // pages, tree nodes and inodes; at least 4 MiB
   std::uint64_t background_bytes = 2 << 20;
   std::uint64_t dirty_bytes = 4 << 20;       // at most half of the memory: what is clean can be reclaimed
+  std::uint64_t batch_bytes = 0;             // of one transfer; 0: a 64th of dirty_bytes, at least 64 KiB
   Duration expire = seconds(30), interval = seconds(5);
   Duration device_latency = microseconds(100);
   std::uint64_t device_bytes_per_s = 100 << 20;

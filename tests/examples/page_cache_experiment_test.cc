@@ -206,6 +206,7 @@ TEST(PageCacheExperiment, ItsTimelineIsTheOraclesRowByRow) {
     options.memory_bytes = 16 << 20;
     options.sample = milliseconds(37);
     options.background_bytes = 2 << 20;
+    options.batch_bytes = 2 << 20;  // what expires at one tick is one transfer
     options.device_bytes_per_s = seed % 2 == 0 ? 1 << 20 : 8 << 20;
     lab::PatternOptions pattern;
     pattern.accesses = 6000;
