@@ -90,6 +90,12 @@ class PageCache final : public Shrinker {
   // after the first.
   Result<std::uint64_t> write(Inode& inode, std::uint64_t offset, std::span<const std::byte> data,
                               Instant now, TaskThrottle* task = nullptr);
+  // Marks the inode dirty in its timestamps alone (an access time, an mtime without data), whose fields the
+  // store has published: written within twelve hours, or with whatever else of the inode is written before
+  // (EngineOptions::lazytime). Never waits; a load when it is marked already. Until then the inode stays.
+  void touch(Inode& inode, Instant now) {
+    if (!inode.covers(kDirtyTimestamps)) sink_.mark_dirty(inode, kDirtyTimestamps, now, nullptr);
+  }
   // Up to the end of the file; answers the bytes copied.
   Result<std::uint64_t> read(Inode& inode, std::uint64_t offset, std::span<std::byte> into);
   // Drops pages past the new end, their dirt included, zeroes the rest of the last one. Waits for pages

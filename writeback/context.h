@@ -44,6 +44,7 @@ struct SyncRun {
   std::uint64_t came_back = 0;  // batches that have put back, or ended with, something dirty since t0
   std::uint32_t held = 0;       // by sync_all(), until every context of the target has been told
   bool waiting = false;         // nothing to claim until a batch ends
+  bool for_policy = false;      // nobody has called: a work policy's drain
   std::uint32_t busy_passes = 0;  // in a row, that met only busy objects
   Instant retry_at = Instant::max();  // not before this, after such a pass
   Flusher* flusher = nullptr;
@@ -151,6 +152,8 @@ class WritebackContext {
   std::uint64_t came_back() const;
   Selection* sync_selection() const;
   void sync_found_nothing(Flusher& flusher, std::uint64_t came_back_before);
+  // A sync that nobody waits for, of everything dirty now.
+  void begin_drain();
   void sync_failed(const WriteSlot& slot);
   void sync_wrote(bool progress, Instant now);
   // Who waits in sync(), or in fsync() for its turn, is sent away; the flushers begin nothing more. Waits for
@@ -196,6 +199,9 @@ class WritebackContext {
 
   // seq_cst: stored before the list is closed; a writer that finds that closed then looks here.
   Atomic<WritebackContext*> heir_{nullptr};
+  // For which of its device's activities everything has been written, or was begun to. By compare and
+  // exchange: one flusher begins.
+  Atomic<std::int64_t> drained_activity_ns_{INT64_MIN};
   // As the engine's of the same names, for the context's own threshold.
   Atomic<std::uint32_t> own_background_armed_{0};
   Atomic<std::int64_t> own_claimed_{0};

@@ -201,9 +201,11 @@ void WritebackContext::note_outcome(bool wrote, Error failed, bool failed_again,
 // An empty batch has brought nothing back, but a sync may have waited to see whether it would.
 void WritebackContext::end_batch(Batch& batch, bool objects_came_back) {
   Flusher* waits = nullptr;
+  bool drains = false;
   {
     MutexLock guard(lock_);
     active_[batch.id_] = false;
+    drains = batch.kind_ == WorkKind::kSync && running_sync_ != nullptr && running_sync_->for_policy;
     active_batches_.fetch_sub(1, std::memory_order_seq_cst);
     if (running_sync_ != nullptr && matters_to_sync(batch)) {
       if (!batch.slots_.empty() || batch.put_back_ <= running_sync_->t0) ++running_sync_->came_back;
@@ -213,6 +215,7 @@ void WritebackContext::end_batch(Batch& batch, bool objects_came_back) {
   }
   if (waits != nullptr) engine_.driver().kick(*waits);
   if (objects_came_back) note_listed();
+  if (!batch.slots_.empty() && !drains) engine_.note_activity(*this, engine_.clock().now());
   engine_.refuse_hopeless_waiters();
 }
 

@@ -25,8 +25,21 @@ std::shared_ptr<SyncRun> WritebackContext::announce_sync() {
   if (queued_sync_ == nullptr) queued_sync_ = std::make_shared<SyncRun>();
   // Read here: what the caller dirtied has a stamp at or before this.
   queued_sync_->t0 = std::max(queued_sync_->t0, engine_.clock().now());
+  queued_sync_->for_policy = false;
   ++queued_sync_->held;
   return queued_sync_;
+}
+
+// As a caller whose deadline has come. (A run that is under way covers what was dirty when it began: another one
+// follows it.)
+void WritebackContext::begin_drain() {
+  MutexLock guard(lock_);
+  if (syncs_aborted_) return;
+  if (queued_sync_ == nullptr) {
+    queued_sync_ = std::make_shared<SyncRun>();
+    queued_sync_->for_policy = true;
+  }
+  queued_sync_->t0 = std::max(queued_sync_->t0, engine_.clock().now());
 }
 
 void WritebackContext::release_sync(SyncRun& run) {

@@ -33,6 +33,7 @@ EngineOptions completed(EngineOptions o) {
 Result<std::unique_ptr<WritebackEngine>> WritebackEngine::make(const EngineOptions& options,
                                                                std::unique_ptr<Driver> driver) {
   const ThrottlePolicy* policy = find_throttle_policy(options.throttle);
+  if (find_work_policy(options.work_policy) == nullptr) return TW_FAIL(kInvalidArgument);
   if (policy == nullptr || find_dirty_list_design(options.design) == nullptr || driver == nullptr) {
     return TW_FAIL(kInvalidArgument);
   }
@@ -70,6 +71,7 @@ WritebackEngine::WritebackEngine(const EngineOptions& options, std::unique_ptr<D
       throttle_lock_(throttle_class),
       contexts_lock_(contexts_class) {
   put_in_force(policy);
+  TW_ASSERT(set_work_policy(options_.work_policy).has_value(), "make() has asked for it");
 }
 
 WritebackEngine::~WritebackEngine() {

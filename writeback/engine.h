@@ -48,6 +48,7 @@
 #include "writeback/target.h"
 #include "writeback/task_throttle.h"
 #include "writeback/throttle.h"
+#include "writeback/work_policy.h"
 
 namespace tidewheel {
 
@@ -175,6 +176,14 @@ class WritebackEngine {
   // Asks for `bytes` of the oldest dirty data to be written soon; requests add up to one (the largest).
   void reclaim(WritebackContext& context, std::uint64_t bytes);
 
+  // Another policy of when dirt is written that nobody asks for (writeback/work_policy.h), at any moment:
+  // flushers look at once. Reason: kInvalidArgument (no such policy).
+  Result<void> set_work_policy(std::string_view name);
+  std::string_view work_policy() const { return work_policy_in_force().name(); }
+  // The context's device does something that the engine doesn't see (reads): policies that wait for a quiet
+  // device start anew. A load where the policy in force does not watch; no lock beyond rank kCompletion.
+  void note_activity(WritebackContext& context) { note_activity(context, clock_->now()); }
+
   // ---- life ----
   // Waiting writers, syncs and fsyncs end with kShutDown; batches in flight are waited for; nothing more is
   // written. Objects stay dirty and can be cancelled. Harmless twice.
@@ -298,6 +307,10 @@ class WritebackEngine {
     if (stopping()) return Reason::kShutDown;
     return interrupted_.load(std::memory_order_seq_cst) ? Reason::kInterrupted : Reason::kOk;
   }
+  const WorkPolicy& work_policy_in_force() const {
+    return *work_policy_.load(std::memory_order_acquire);
+  }
+  void note_activity(WritebackContext& context, Instant now);
   void refuse_waiters(Reason why);
   // kOk: it fails no more.
   void set_failing(WritebackContext& context, Error error);
@@ -352,6 +365,11 @@ class WritebackEngine {
   std::vector<std::unique_ptr<InForce>> policies_ TW_GUARDED_BY(throttle_lock_);
   // Stored under throttle_lock_. release there pairs with acquire in in_force().
   Atomic<const InForce*> in_force_{nullptr};
+  // The same of work policies.
+  std::vector<std::unique_ptr<WorkPolicy>> work_policies_ TW_GUARDED_BY(throttle_lock_);
+  Atomic<const WorkPolicy*> work_policy_{nullptr};
+  // False: a flusher may sleep without a moment for a drain. seq_cst, as BackingDevice::last_activity_ns.
+  Atomic<bool> activity_armed_{false};
   // seq_cst: a waiter counts itself and then gathers credit; who gives, or takes and puts a chunk into its
   // shard, then looks here.
   Atomic<std::uint32_t> waiting_{0};

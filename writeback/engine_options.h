@@ -37,6 +37,7 @@ struct EngineOptions {
   // 0: none, so that thresholds are noticed to the byte (tests).
   std::uint64_t counter_chunk_bytes = UINT64_MAX;
   std::string throttle = "hard-limit";  // at first: set_throttle() changes it
+  std::string work_policy = "steady";   // at first: set_work_policy() changes it
   // A waiting writer tells the flushers again after this, should a policy or a target have gone astray.
   // Nothing depends on it: Duration::max() = never.
   Duration writer_recheck = Throttle::kLongestPause;

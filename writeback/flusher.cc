@@ -31,7 +31,8 @@ Flusher::Flusher(WritebackContext& context, std::uint32_t index, std::vector<Bat
       engine_(context.engine()),
       index_(index),
       schedule_(engine_.options().expire, engine_.options().interval, context.batch_bytes_),
-      free_batches_(std::move(batches)) {
+      free_batches_(std::move(batches)),
+      policy_(&engine_.work_policy_in_force()) {
   for (Batch* batch : free_batches_) {
     batch->on_complete_ = &Flusher::complete;
     batch->owner_ = this;
@@ -112,9 +113,38 @@ Flusher::Step Flusher::step(Instant now) {
   return {true, {}, false};
 }
 
+// What the work policy in force says. Answers when to drain, max() aside.
+Instant Flusher::ask_policy(WorkSignals& s) {
+  const WorkPolicy& policy = engine_.work_policy_in_force();
+  WorkFacts facts{.now = s.now,
+                  .expire = engine_.options().expire,
+                  .interval = engine_.options().interval,
+                  .writers_held = engine_.throttled_.load(std::memory_order_relaxed) != 0};
+  const std::int64_t activity_ns = context_.device_->last_activity_ns.load(std::memory_order_seq_cst);
+  activity_seen_ns_ = activity_ns;
+  if (policy.watches_activity()) facts.last_activity = Instant{activity_ns};
+  const WorkRules rules = policy.rules(facts);
+  schedule_.set_ages(rules.expire, rules.interval);
+  if (policy_ != &policy) {  // where there were no ticks before, there may be something for them
+    policy_ = &policy;
+    schedule_.arm(s.now);
+  }
+  s.background_may_start = rules.background || facts.writers_held;
+  std::int64_t drained_ns = context_.drained_activity_ns_.load(std::memory_order_seq_cst);
+  if (rules.drain_at == Instant::max() || drained_ns == activity_ns) return Instant::max();
+  if (s.now < rules.drain_at) return rules.drain_at;
+  const bool mine =
+      context_.drained_activity_ns_.compare_exchange(drained_ns, activity_ns, std::memory_order_seq_cst);
+  if (mine && s.now - rules.drain_at <= kDrainStale && context_.counts().objects() != 0) {
+    context_.begin_drain();
+  }
+  return Instant::max();
+}
+
 WorkSignals Flusher::signals(Instant now) {
   WorkSignals s;
   s.now = now;
+  s.drain_at = ask_policy(s);
   s.sync_ready = context_.sync_ready(*this, now, s.sync_retry_at);
   if (s.sync_ready) return s;
   s.reclaim_bytes = context_.reclaim_bytes_.load(std::memory_order_acquire);
@@ -298,6 +328,13 @@ Flusher::Step Flusher::fall_asleep(Instant now, Instant wake_at, const WorkSigna
     if (engine_wide || context_.own_excess_bytes() != 0) {
       (engine_wide ? engine_.background_armed_ : context_.own_background_armed_)
           .store(1, std::memory_order_seq_cst);
+      return {true, {}, false};
+    }
+  }
+  // Activity: who notes it looks at activity_armed_ afterwards.
+  if (seen.drain_at == Instant::max() && engine_.work_policy_in_force().watches_activity()) {
+    engine_.activity_armed_.store(false, std::memory_order_seq_cst);
+    if (context_.device_->last_activity_ns.load(std::memory_order_seq_cst) != activity_seen_ns_) {
       return {true, {}, false};
     }
   }

@@ -16,6 +16,7 @@
 
 namespace tidewheel {
 
+class WorkPolicy;
 class WritebackContext;
 class WritebackEngine;
 
@@ -48,6 +49,8 @@ class Flusher {
   friend class WritebackContext;
   static constexpr std::size_t kClaimAtOnce = 32;   // elements per hold of a shard lock
   static constexpr Duration kStarvedPause = milliseconds(1);
+  // A flusher that comes later than that for a drain had no reason to be awake: nor has the device.
+  static constexpr Duration kDrainStale = seconds(1);
 
   static void complete(Batch& batch);  // Batch::on_complete_
   bool reap(Instant now);
@@ -57,6 +60,7 @@ class Flusher {
   void end_work(Instant now, bool found_nothing);
   Step fall_asleep(Instant now, Instant wake_at, const WorkSignals& seen);
   bool timestamps_came(const WorkSignals& seen);
+  Instant ask_policy(WorkSignals& s);
   SelectionRequest request(WorkKind kind, Instant now) const;
 
   WritebackContext& context_;
@@ -71,6 +75,8 @@ class Flusher {
   bool selection_found_ = false;
   bool background_starved_ = false;       // background work found nothing, and nothing changed since
   std::uint64_t reclaim_seen_ = 0;        // the request when the list was last asked
+  const WorkPolicy* policy_ = nullptr;    // in force when it was last asked
+  std::int64_t activity_seen_ns_ = INT64_MIN;  // of the device, then
   bool may_disarm_ = false;               // a tick has just ended: nothing may be dirty any more
   Instant last_step_ = Instant::min();
   std::uint64_t mean_object_bytes_ = 0;   // of the last batch: how many to claim at once

@@ -32,10 +32,10 @@ WorkDecision WorkSchedule::next_work(const WorkSignals& s) {
   reclaim_had_its_turn_ = false;
   if (periodic) return {true, WorkKind::kPeriodic, {}};
 
-  Instant wake_at = std::min(tick_at_, s.sync_retry_at);
+  Instant wake_at = std::min({tick_at_, s.sync_retry_at, s.drain_at});
   if (next_due != Instant::max()) wake_at = std::min(wake_at, due_at);
 
-  if (s.background_excess_bytes == 0) {
+  if (s.background_excess_bytes == 0 || !s.background_may_start) {
     plugged_since_ = Instant::max();
   } else if (!s.background_starved) {
     if (plugged_since_ > s.now) plugged_since_ = s.now;  // just noticed, or the clock stepped back
@@ -46,6 +46,14 @@ WorkDecision WorkSchedule::next_work(const WorkSignals& s) {
     wake_at = std::min(wake_at, unplug_at);
   }
   return {false, WorkKind::kBackground, wake_at};
+}
+
+void WorkSchedule::set_ages(Duration expire, Duration interval) {
+  expire_ = expire;
+  interval_ = interval;
+  if (interval_.ns > 0) return;
+  tick_at_ = Instant::max();
+  tick_unfinished_ = false;
 }
 
 void WorkSchedule::arm(Instant now) {

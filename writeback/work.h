@@ -22,7 +22,9 @@ struct WorkSignals {
   Instant sync_retry_at = Instant::max();   // when a sync that met only busy objects tries again
   std::uint64_t reclaim_bytes = 0;
   std::uint64_t background_excess_bytes = 0;
+  bool background_may_start = true;         // the work policy allows it
   bool writers_wait = false;
+  Instant drain_at = Instant::max();        // when the work policy wants everything written
   bool background_starved = false;          // the last background look claimed nothing and nothing changed
   Instant next_retry = Instant::max();      // when the ladder has something due
   Instant next_lazy = Instant::max();       // when timestamps have their maximum age
@@ -45,6 +47,8 @@ class WorkSchedule {
 
   WorkSchedule(Duration expire, Duration interval, std::uint64_t batch_bytes)
       : expire_(expire), interval_(interval), batch_bytes_(batch_bytes) {}
+  // As the work policy in force says; asked before each decision.
+  void set_ages(Duration expire, Duration interval);
 
   WorkDecision next_work(const WorkSignals& signals);
 
@@ -75,8 +79,8 @@ class WorkSchedule {
   Instant dirtied_before(Instant now) const;
 
  private:
-  const Duration expire_;
-  const Duration interval_;
+  Duration expire_;
+  Duration interval_;
   const std::uint64_t batch_bytes_;
   Instant tick_at_ = Instant::max();
   bool tick_unfinished_ = false;
