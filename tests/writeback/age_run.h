@@ -1,7 +1,9 @@
 // Maximum age as a promise, in virtual time: whatever syncs, owner switches, errors, reclaim, a slow device
 // and clock steps do, a write begins at most expire + interval + one slot + the service time after the first
 // dirt. Ages are told by time that passes, which a clock that is set ahead or back does not change. A step
-// back that is shorter than an interval and a late reading may go unnoticed, and then delays by itself.
+// back that is shorter than an interval and a late reading may go unnoticed, and then delays by itself; and
+// by an interval more what had expired, looks younger, and changes its owner just then. A longer one delays
+// nothing.
 #pragma once
 #include "base/rng.h"
 #include "owner_rig.h"
@@ -135,8 +137,9 @@ class AgeRun {
     Duration by{static_cast<std::int64_t>(1 + rng_.below(up_to))};
     const bool back = rng_.chance(2);
     if (back) {
+      const Duration interval = rig_.engine->options().interval;
+      if (by <= interval + Duration{1LL << 30}) hidden_ += by + interval;
       by = by * -1;
-      hidden_ += std::min(by * -1, rig_.engine->options().interval + Duration{1LL << 30});
     }
     rig_.driver->step_clock(by);
     device_.clock_stepped(by);

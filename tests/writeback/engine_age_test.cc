@@ -78,6 +78,19 @@ TEST(EngineAge, AClockThatIsSetBackDelaysNothingByMoreThanItHides) {
   }
 }
 
+// Nobody dirties anything after it, and the step is shorter than the dirt is old: no stamp lies in the
+// future.
+TEST(EngineAge, AClockStepIsNoticedWithoutAWriter) {
+  const EngineOptions defaults;
+  VirtualRig rig;
+  FakeObject& object = rig.make();
+  rig.dirty(object, 4096);
+  rig.driver->run_for(seconds(20));
+  rig.driver->step_clock(seconds(-15));
+  rig.driver->run_for(defaults.expire + defaults.interval + milliseconds(200) - seconds(20));
+  EXPECT_TRUE(object.state().clean());
+}
+
 // It was dirtied again while it was written, and is still being written when the step is noticed: its stamp
 // is one of the old time, which lies in the future of the new one, or in its past.
 TEST(EngineAge, WhatComesBackAfterAClockStepKeepsItsAge) {
