@@ -1,7 +1,9 @@
 // inode/dirty_sink.h: what the page cache tells the writeback engine, and asks of it. EngineSink
 // (inode/engine_sink.h) passes it on; this floor's tests count instead.
 // Threads:   every method is thread-safe.
-// Locks:     called with none of inode/'s locks held.
+// Locks:     called with none of inode/'s locks held, but account_dirtied() and account_cancelled(): with the
+//            mapping's, under which the pages' tags change with them. So an owner switch, which takes it too
+//            (WritebackTarget::begin_switch), finds counted what is tagged, and nothing else.
 // Units:     bytes of pages.
 #pragma once
 #include <cstdint>
@@ -17,6 +19,7 @@ class Inode;
 // Leave to make `bytes` dirty; what is not used goes back with it.
 struct DirtyTicket {
   std::uint64_t bytes = 0;
+  std::uint16_t owner = kNoContext;  // whose task dirties: each page is a vote for it (Inode::owner_vote)
   DirtyGrant grant;
 };
 

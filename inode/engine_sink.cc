@@ -19,6 +19,7 @@ Result<DirtyTicket> EngineSink::balance_dirty_pages(Inode& inode, std::uint64_t 
   if (!grant) return Unexpected(grant.error());
   DirtyTicket ticket;
   ticket.bytes = grant->bytes();
+  if (task != nullptr) ticket.owner = task->owner();
   ticket.grant = std::move(*grant);
   return ticket;
 }
@@ -30,8 +31,10 @@ void EngineSink::mark_dirty(Inode& inode, std::uint32_t classes, Instant now, Di
 void EngineSink::account_dirtied(Inode& inode, std::uint64_t bytes, DirtyTicket* ticket) {
   // A page that was not foreseen (a tail zeroed by truncate, a grant smaller than one page) goes beyond.
   const std::uint64_t granted = ticket == nullptr ? 0 : std::min(bytes, ticket->grant.bytes());
-  if (granted != 0) engine_.account_dirtied(ticket->grant, granted);
+  // Where the inode is by now, whichever context the grant was asked for.
+  if (granted != 0) engine_.account_dirtied(inode, ticket->grant, granted);
   if (bytes != granted) engine_.account_dirtied(context_of(inode), bytes - granted);
+  if (ticket != nullptr && ticket->owner != kNoContext) inode.owner_vote.dirtied_by(ticket->owner);
 }
 
 void EngineSink::account_writeback_started(Inode& inode, std::uint64_t bytes) {
@@ -44,7 +47,7 @@ void EngineSink::account_redirtied(Inode& inode, std::uint64_t bytes) {
   engine_.account_redirtied(context_of(inode), bytes);
 }
 void EngineSink::account_cancelled(Inode& inode, std::uint64_t bytes) {
-  engine_.account_cancelled(context_of(inode), bytes);
+  engine_.account_cancelled(inode, bytes);
 }
 void EngineSink::cancel(Inode& inode) { engine_.cancel(inode); }
 

@@ -18,6 +18,7 @@
 #include "base/atomic.h"
 #include "inode/mapping.h"
 #include "writeback/dirty_object.h"
+#include "writeback/owner_vote.h"
 
 namespace tidewheel {
 
@@ -47,6 +48,7 @@ class Inode : public DirtyObject {
   // The store's own (extents, or a pointer); constructed zero, zero again for the next use of the memory.
   std::uint64_t store_data[2] = {};
   std::uint32_t links = 1;  // the store's own; unlink() of the cache sets 0
+  OwnerVote owner_vote;     // a vote per page dirtied; the store asks when a write ends
 
  private:
   friend class InodeCache;

@@ -276,6 +276,7 @@ void InodeCache::free_memory(Inode& inode) {
   inode.store_data[1] = 0;
   inode.set_size(0);
   inode.set_context(kNoContext);
+  inode.owner_vote.reset();
   inode.write_errors.store(0, std::memory_order_relaxed);
   inode.lru_.forget();
   pool_.free(&inode);

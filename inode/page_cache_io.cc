@@ -96,13 +96,13 @@ PageCache::Presence PageCache::overwrite(Inode& inode, const PagePart& part, Dir
     page->flags |= kPageLocked;
     was_dirty = page->tagged(PageTag::kDirty);  // stays so: begin_writeback waits for the lock
   }
+  std::memcpy(page->data + part.first_byte, part.data.data(), part.data.size());
+  MutexLock lock(mapping.mutex());
   // Before the tag: a flusher that sees the tag accounts the page as written at once.
   if (!was_dirty) {
     sink_.account_dirtied(inode, kPageBytes, ticket);
     dirty_pages_.add(1);
   }
-  std::memcpy(page->data + part.first_byte, part.data.data(), part.data.size());
-  MutexLock lock(mapping.mutex());
   mapping.set_tag_locked(*page, PageTag::kDirty);
   page->flags &= static_cast<std::uint16_t>(~kPageLocked);
   if (!first_use) page->lru.touch();
@@ -119,8 +119,6 @@ Result<PageCache::Presence> PageCache::insert_dirty(Inode& inode, const PagePart
   std::memset(page->data, 0, part.first_byte);
   std::memcpy(page->data + part.first_byte, part.data.data(), part.data.size());
   std::memset(page->data + end, 0, kPageBytes - end);
-  sink_.account_dirtied(inode, kPageBytes, &ticket);
-
   Mapping& mapping = inode.mapping();
   bool present = false;
   // A pointer as the allocation's answer: non-null also when somebody else's page is there.
@@ -133,12 +131,12 @@ Result<PageCache::Presence> PageCache::insert_dirty(Inode& inode, const PagePart
     if (!mapping.insert_locked(part.index, *page, nodes_)) return nullptr;
     pages_.add(1);
     dirty_pages_.add(1);
+    sink_.account_dirtied(inode, kPageBytes, &ticket);  // before the tag, as in overwrite()
     mapping.set_tag_locked(*page, PageTag::kDirty);
     if (part.end() > inode.size()) inode.set_size(part.end());
     return page;
   });
   if (inserted == page && !present) return Presence::kDone;
-  sink_.account_cancelled(inode, kPageBytes);
   free_page(*page);
   if (inserted == nullptr) return TW_FAIL(kNoMemory);
   return Presence::kAbsent;  // a reader brought the page in: overwrite that one
@@ -323,13 +321,11 @@ void PageCache::drop_from(Inode& inode, std::uint64_t first_index) {
         mapping.erase_locked(*page, nodes_);
         dropped[count++] = page;
       }
+      if (dirty != 0) sink_.account_cancelled(inode, dirty * kPageBytes);
     }
     if (count == 0) return;
     pages_.add(-static_cast<std::int64_t>(count));
-    if (dirty != 0) {
-      dirty_pages_.add(-static_cast<std::int64_t>(dirty));
-      sink_.account_cancelled(inode, dirty * kPageBytes);
-    }
+    if (dirty != 0) dirty_pages_.add(-static_cast<std::int64_t>(dirty));
     for (std::uint32_t i = 0; i < count; ++i) {
       if (policy_->remove(dropped[i]->lru)) arena_.free(*dropped[i]);  // else its reclaimer frees it
     }

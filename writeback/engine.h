@@ -118,7 +118,8 @@ class WritebackEngine {
   // `task`: the writer's, if it keeps one: its pauses are then its own, and credit for the time it thinks.
   Result<DirtyGrant> balance_dirty_pages(WritebackContext& context, std::uint64_t bytes,
                                          TaskThrottle* task = nullptr);
-  TaskThrottle make_task() { return TaskThrottle(debts_); }
+  // `owner`: the context id of whose task it is, for targets that find foreign dirt (owner_vote.h).
+  TaskThrottle make_task(std::uint16_t owner = kNoContext) { return TaskThrottle(debts_, owner); }
   // At the limit: the task has had as much of what the last batch gave back as each of those who waited for
   // it. Those still there may not have run yet: balance_dirty_pages() lets them, by giving up the CPU (never
   // by waiting); who asks in steps does what it can. Counts `bytes` for the task.

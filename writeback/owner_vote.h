@@ -55,6 +55,13 @@ class OwnerVote {
     return foreigner_;
   }
 
+  // For another object in the same memory.
+  void reset() {
+    ballot_.store(0, std::memory_order_relaxed);
+    history_ = 0;
+    foreigner_ = kNoContext;
+  }
+
  private:
   static constexpr std::uint32_t kCandidateShift = 16;
   static constexpr std::uint32_t kVotes = 0xFFFF;

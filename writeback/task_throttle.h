@@ -15,6 +15,7 @@
 #include "base/config.h"
 #include "base/counter.h"
 #include "base/thread.h"
+#include "writeback/dirty_object.h"
 #include "writeback/throttle.h"
 
 namespace tidewheel {
@@ -59,9 +60,11 @@ class DebtPool {
 // Ends before its engine, and after the grants it was handed to.
 class TaskThrottle {
  public:
-  explicit TaskThrottle(DebtPool& pool) : pool_(&pool) {}
+  // `owner`: whose task it is, by the id of a context; kNoContext: nobody's in particular.
+  explicit TaskThrottle(DebtPool& pool, std::uint16_t owner = kNoContext) : pool_(&pool), owner_(owner) {}
   TaskThrottle(TaskThrottle&& other) noexcept
       : pool_(std::exchange(other.pool_, nullptr)),
+        owner_(other.owner_),
         rates_(std::exchange(other.rates_, {})),
         turn_(other.turn_),
         turn_bytes_(other.turn_bytes_) {}
@@ -70,11 +73,13 @@ class TaskThrottle {
     if (pool_ != nullptr && rates_.dirtied_bytes != 0) pool_->add(rates_.dirtied_bytes);
   }
   const TaskRates& rates() const { return rates_; }
+  std::uint16_t owner() const { return owner_; }
 
  private:
   friend class DirtyGrant;
   friend class WritebackEngine;
   DebtPool* pool_;
+  const std::uint16_t owner_;
   TaskRates rates_;
   // What it has had since the batch end of this number: WritebackEngine::has_had_its_turn().
   std::uint64_t turn_ = 0;

@@ -160,10 +160,12 @@ Result<std::unique_ptr<FlatStore>> FlatStore::make(BlockDevice& device, Writebac
       *store->pages_, static_cast<InodeSource&>(*store),
       InodeCacheOptions{.memory_limit_bytes = options.memory_limit_bytes, .reclaim = options.reclaim});
   store->index_ = std::make_unique<FileIndex>(*store->pages_, budget, blocks - kFirstDataBlock);
+  // What owners' writers are held to is the speed of the one device.
+  const auto backing = std::make_shared<BackingDevice>(BackingDeviceOptions{.name = "flat"});
   for (std::uint32_t owner = 0; owner < options.owners; ++owner) {
     Error why;
     WritebackContext* context =
-        engine.add_context(*store, {.name = "flat-" + std::to_string(owner)}, &why);
+        engine.add_context(*store, {.name = "flat-" + std::to_string(owner), .device = backing}, &why);
     if (context == nullptr) return Unexpected(why);
     store->contexts_.push_back(context);
     store->context_ids_.push_back(context->id());
@@ -320,6 +322,8 @@ Result<void> FlatStore::unmount() {
 // What cannot be written is dropped: the device may be what failed.
 void FlatStore::abandon() {
   giving_up_.store(true, std::memory_order_release);
+  // All owners before any is removed: the end of a write may move its file to another one's context.
+  if (mounted_ && contexts_.size() > 1) (void)engine_.sync_all(*this);
   for (WritebackContext*& context : contexts_) {
     if (context == nullptr) continue;
     // The first write of each object may fail and be given up; then nothing is dirty.

@@ -181,12 +181,13 @@ void FlatStore::inactivate(Inode& inode) {
 // ---- the store ----
 
 Result<void> FlatStore::sync() {
-  Result<void> first;
-  for (WritebackContext* context : contexts_) {
-    const Result<void> result = engine_.sync(*context);
-    if (!result && first) first = result;
-  }
-  return first;
+  // At one moment for all owners: a file that changes its owner meanwhile is in one of them.
+  return contexts_.size() == 1 ? engine_.sync(*contexts_.front()) : engine_.sync_all(*this);
+}
+
+std::uint32_t FlatStore::owner_of(const FlatFile& file) const {
+  const auto found = std::find(context_ids_.begin(), context_ids_.end(), file.inode_->context());
+  return static_cast<std::uint32_t>(found - context_ids_.begin());
 }
 
 void FlatStore::drop_caches() {

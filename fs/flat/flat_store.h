@@ -45,7 +45,9 @@ struct FlatHeader;
 
 struct FlatStoreOptions {
   std::uint64_t memory_limit_bytes = 1ULL << 30;  // pages, inodes, index together (the budget may say less)
-  std::uint32_t owners = 1;           // writeback contexts; thread t of the keys belongs to owner t % owners
+  // Writeback contexts of one device. A file begins with owner t % owners, t the thread of its key; when
+  // another owner's tasks have dirtied most of it in more than half of its last writes, it goes to that one.
+  std::uint32_t owners = 1;
   std::string_view reclaim = "two-list";
   bool huge_pages = true;
   std::uint64_t device_bytes = 0;     // grow the device to this, once it is known to be ours or blank
@@ -118,6 +120,13 @@ class FlatStore final : private WritebackTarget, private InodeSource {
 
   // ---- the store ----
   Result<void> sync();
+  // Of one owner: costs what is dirty of his, whatever others have.
+  Result<void> sync_owner(std::uint32_t owner) { return engine_.sync(*contexts_[owner]); }
+  // For a writer of that owner (0 to owners() - 1). With one owner there is nobody to vote for.
+  TaskThrottle make_task(std::uint32_t owner = 0) {
+    return contexts_.size() > 1 ? engine_.make_task(context_ids_[owner]) : engine_.make_task();
+  }
+  std::uint32_t owner_of(const FlatFile& file) const;
   // Drops clean inodes and pages, so that reads come from the device. Call sync() first.
   void drop_caches();
   FlatStoreStats stats() const;
@@ -148,6 +157,8 @@ class FlatStore final : private WritebackTarget, private InodeSource {
   void write_batch(Batch& batch) override;
   void end_batch(Batch& batch) override;
   bool give_up(const DirtyObject& object, Error error, std::uint32_t attempts) override;
+  SwitchHold begin_switch(const DirtyObject& object) override;
+  void end_switch(const SwitchHold& hold) override;
   Result<void> flush() override;
   void gather(BatchInFlight& io, Batch& batch);
   void place(BatchInFlight& io, Batch& batch);

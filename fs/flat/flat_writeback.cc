@@ -113,10 +113,13 @@ void FlatStore::end_batch(Batch& batch) {
   batch.target_data = nullptr;
   io.blocks.clear();
   for (std::size_t i = 0; i < io.parts.size(); ++i) {
-    const WriteSlot& slot = batch.slots()[i];
+    WriteSlot& slot = batch.slots()[i];
     if (slot.object == nullptr) continue;
     const BatchInFlight::Part& part = io.parts[i];
     Inode& inode = Inode::from(*slot.object);
+    if (contexts_.size() > 1 && slot.outcome == WriteOutcome::kWritten) {
+      slot.move_to = inode.owner_vote.round_ended(inode.context());
+    }
     const std::span<Page* const> pages(io.pages.pages.data() + part.first_page, part.pages);
     const std::span<const FileExtent> fresh(io.fresh.data() + part.first_fresh, part.fresh);
     const bool written = slot.outcome == WriteOutcome::kWritten || slot.outcome == WriteOutcome::kPartial;
@@ -141,6 +144,18 @@ void FlatStore::end_batch(Batch& batch) {
   }
   if (!io.blocks.empty()) allocator_.free(io.blocks.data(), io.blocks.size());
   batches_.put(io);
+}
+
+// The lock under which the page cache accounts for the inode's pages. It is a stripe's, not the inode's.
+SwitchHold FlatStore::begin_switch(const DirtyObject& object) TW_NO_THREAD_SAFETY_ANALYSIS {
+  const Mapping& mapping = Inode::from(object).mapping();
+  Mutex& lock = mapping.mutex();
+  lock.lock();
+  return {mapping.dirty_bytes(), &lock};
+}
+
+void FlatStore::end_switch(const SwitchHold& hold) TW_NO_THREAD_SAFETY_ANALYSIS {
+  static_cast<Mutex*>(hold.lock)->unlock();
 }
 
 bool FlatStore::give_up(const DirtyObject&, Error, std::uint32_t) {

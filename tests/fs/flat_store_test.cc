@@ -104,7 +104,8 @@ TEST_F(FlatStoreTest, AgreesWithAnOracleOverRandomCalls) {
         const std::uint64_t offset = rng.below(3) == 0 ? there->second.size() : rng.below(200'000);
         const std::uint64_t n = rng.below(4) == 0 ? 4096 * rng.below(20) : rng.below(30'000);
         const auto bytes = pattern(key, offset, n, ++version);
-        const auto written = store().write(*file, offset, bytes);
+        TaskThrottle task = store().make_task(static_cast<std::uint32_t>(rng.below(store().owners())));
+        const auto written = store().write(*file, offset, bytes, &task);
         ASSERT_TRUE(written) << written.error().sentence();
         ASSERT_EQ(*written, n);
         if (n != 0) {
