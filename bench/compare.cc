@@ -149,6 +149,7 @@ class Comparison {
   FsmarkOptions options_of(std::uint32_t threads, const std::string& design) const;
   void say(const std::string& text);
   int finish();
+  bool append_markdown() const;
   bool quiet() const { return options_.base.json_path == "-" || options_.html_path == "-"; }
   bool outputs_can_be_written() const;
 
@@ -326,6 +327,7 @@ int Comparison::finish() {
       say("HTML: " + options_.html_path + "\n");
     }
   }
+  if (!options_.markdown_path.empty() && !append_markdown()) failed = true;
   if (log_ != nullptr && std::fclose(log_) != 0) {
     print_error("-l " + options_.base.workload.log_file + ": " + std::strerror(errno));
     failed = true;
@@ -339,10 +341,25 @@ int Comparison::finish() {
   return failed ? 1 : 0;
 }
 
+bool Comparison::append_markdown() const {
+  std::FILE* file = std::fopen(options_.markdown_path.c_str(), "ae");
+  bool written = file != nullptr;
+  if (written) {
+    (void)std::fseek(file, 0, SEEK_END);
+    std::string rows = std::ftell(file) == 0 ? kMarkdownHead : "";
+    rows += markdown_rows(figures_, options_.designs, options_.threads, options_.base.writeback.throttle);
+    written = std::fputs(rows.c_str(), file) >= 0;
+    written = std::fclose(file) == 0 && written;
+  }
+  if (!written) print_error("--markdown " + options_.markdown_path + ": " + std::strerror(errno));
+  return written;
+}
+
 // Said before the work, not after it.
 bool Comparison::outputs_can_be_written() const {
   const std::pair<const char*, const std::string*> outputs[] = {{"--json ", &options_.base.json_path},
-                                                                {"--html ", &options_.html_path}};
+                                                                {"--html ", &options_.html_path},
+                                                                {"--markdown ", &options_.markdown_path}};
   for (const auto& [option, path] : outputs) {
     if (path->empty() || *path == "-") continue;
     if (const std::string why = check_output(*path); !why.empty()) {

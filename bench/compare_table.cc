@@ -179,6 +179,38 @@ std::string compare_table(const std::vector<RunFigures>& runs, const std::vector
   return text;
 }
 
+std::string markdown_rows(const std::vector<RunFigures>& runs, const std::vector<std::string>& designs,
+                          const std::vector<std::uint32_t>& threads, const std::string& throttle) {
+  std::string text;
+  for (const std::uint32_t count : threads) {
+    for (const std::string& design : designs) {
+      std::vector<double> rates, sustained, fairness, dirty, pauses;
+      for (const RunFigures& run : runs) {
+        if (run.design != design || run.threads != count) continue;
+        const auto part = [](std::uint64_t of, std::uint64_t whole) {
+          return static_cast<double>(of) / static_cast<double>(std::max<std::uint64_t>(whole, 1));
+        };
+        rates.push_back(run.files_per_s);
+        if (run.sustained) sustained.push_back(run.sustained->files_per_s);
+        fairness.push_back(part(run.slowest_files, run.fastest_files));
+        dirty.push_back(part(run.most_charged_bytes, run.limit_bytes));
+        pauses.push_back(static_cast<double>(run.throttle_pauses));
+      }
+      if (rates.empty()) continue;
+      const Spread rate = spread_of(std::move(rates));
+      const Spread fair = spread_of(std::move(fairness));
+      const Spread held = spread_of(std::move(sustained));
+      text += "| " + design + " | " + std::to_string(count) + " | " + throttle + " | " +
+              short_number(rate.median) + " (" + short_number(rate.low) + "–" + short_number(rate.high) +
+              ") | " + (held.count == 0 ? "not reached" : short_number(held.median)) + " | " +
+              (count == 1 ? "–" : fixed(fair.median, 2) + " (lowest " + fixed(fair.low, 2) + ")") + " | " +
+              fixed(spread_of(std::move(dirty)).high, 3) + " | " +
+              short_number(spread_of(std::move(pauses)).median) + " |\n";
+    }
+  }
+  return text;
+}
+
 std::vector<SummaryRow> summarize(const std::vector<RunFigures>& runs,
                                   const std::vector<std::string>& designs,
                                   const std::vector<std::uint32_t>& threads) {

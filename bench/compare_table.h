@@ -22,6 +22,13 @@ std::string short_number(double value);
 // One block per thread count: rows are the load points and the lock figures, columns the designs.
 std::string compare_table(const std::vector<RunFigures>& runs, const std::vector<std::string>& designs,
                           const std::vector<std::uint32_t>& threads);
+// The same runs as rows of a Markdown table, without its head: design, threads, throttle, files/s, slowest
+// against fastest thread (median, and the lowest round), most dirty against the limit, pauses.
+inline constexpr const char* kMarkdownHead =
+    "| design | threads | throttle | files/s | sustained, files/s | slowest/fastest thread | most "
+    "dirty/limit | pauses |\n|---|---|---|---|---|---|---|---|\n";
+std::string markdown_rows(const std::vector<RunFigures>& runs, const std::vector<std::string>& designs,
+                          const std::vector<std::uint32_t>& threads, const std::string& throttle);
 std::vector<SummaryRow> summarize(const std::vector<RunFigures>& runs,
                                   const std::vector<std::string>& designs,
                                   const std::vector<std::uint32_t>& threads);

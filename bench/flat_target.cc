@@ -34,7 +34,8 @@ struct FlatAccess {
 
 class FlatThread final : public TargetThread {
  public:
-  explicit FlatThread(const FlatAccess& access) : access_(access), task_(access.engine->make_task()) {}
+  FlatThread(const FlatAccess& access, std::uint32_t thread)
+      : access_(access), task_(access.store->make_task(thread % access.store->owners())) {}
 
   Result<FileHandle> create(const FileRef& file) override {
     return hold(access_.store->create(key_of(file), &task_));
@@ -118,6 +119,28 @@ DeviceFigures difference(const DeviceStats& now, const DeviceStats& then) {
           .metadata_bytes = now.write_bytes_metadata - then.write_bytes_metadata};
 }
 
+DirtyListFigures list_figures(const WritebackStats& stats) {
+  const DirtyListStats& list = stats.dirty_list;
+  return {.inserts = list.inserts,
+          .insert_waits = list.insert_waits,
+          .redirties = list.redirties,
+          .removals = list.removals,
+          .detached_buckets = list.detached_buckets,
+          .elements_under_lock = list.elements_under_lock,
+          .max_elements_per_hold = list.max_elements_per_hold,
+          .shards = list.shards};
+}
+
+WritebackFigures writeback_figures(const WritebackStats& stats) {
+  return {.works = stats.works,
+          .objects = stats.objects,
+          .pages = stats.pages,
+          .io_bytes = stats.io_bytes,
+          .ios = stats.ios,
+          .batches = stats.batches,
+          .oldest_age_max_ms = stats.oldest_age_max.seconds() * 1e3};
+}
+
 class FlatTarget final : public WorkloadTarget {
  public:
   FlatTarget(const FsmarkOptions& options, std::unique_ptr<BlockDevice> device, RamDevice* ram,
@@ -142,8 +165,8 @@ class FlatTarget final : public WorkloadTarget {
   bool has_names() const override { return false; }
   bool keeps_data() const override { return device_->keeps_data(); }
   Result<void> make_directories(std::uint32_t) override { return {}; }
-  std::unique_ptr<TargetThread> make_thread(std::uint32_t) override {
-    return std::make_unique<FlatThread>(access_);
+  std::unique_ptr<TargetThread> make_thread(std::uint32_t thread) override {
+    return std::make_unique<FlatThread>(access_, thread);
   }
   Result<void> sync() override { return store_->sync(); }
   void interrupt() override { engine_->interrupt_waiters(); }
@@ -162,6 +185,7 @@ class FlatTarget final : public WorkloadTarget {
   void start_observation() override {
     engine_->start_observation();
     device_at_start_ = device_->stats();
+    most_charged_.store(0, std::memory_order_relaxed);
   }
   TargetGauges gauges() override;
   double oldest_dirty_age_ms() override { return engine_->stats().oldest_dirty_age.seconds() * 1e3; }
@@ -180,6 +204,8 @@ class FlatTarget final : public WorkloadTarget {
   std::unique_ptr<FlatStore> store_;
   FlatAccess access_;
   DeviceStats device_at_start_;
+  // By the sampler's thread, which has ended when it is read. Relaxed.
+  Atomic<std::uint64_t> most_charged_{0};
 };
 
 FlatStoreOptions FlatTarget::store_options() const {
@@ -187,6 +213,7 @@ FlatStoreOptions FlatTarget::store_options() const {
   store.memory_limit_bytes = options_.writeback.memory_bytes;
   store.device_bytes = options_.device.image_bytes.value_or(0);
   store.seed = options_.workload.seed;
+  store.owners = options_.writeback.owners;
   return store;
 }
 
@@ -222,6 +249,7 @@ std::string FlatTarget::start() {
 std::string FlatTarget::description() const {
   std::string text = "flat store on " + std::string(device_->name()) + ", " + options_.writeback.design;
   if (options_.writeback.throttle != "hard-limit") text += ", throttle " + options_.writeback.throttle;
+  if (options_.writeback.owners != 1) text += ", " + std::to_string(options_.writeback.owners) + " owners";
   if (options_.device.bandwidth != 0) text += ", device " + format_size(options_.device.bandwidth) + "/s";
   return text + ", memory " + about_size(options_.writeback.memory_bytes) + ", background " +
          about_size(options_.writeback.background_bytes) + ", dirty " +
@@ -243,6 +271,10 @@ TargetGauges FlatTarget::gauges() {
   const DeviceStats device = device_->stats();
   const std::uint64_t dirty = engine_->dirty_bytes();
   const std::uint64_t both = engine_->dirty_and_writeback_bytes();
+  const std::uint64_t charged = engine_->charged_bytes();
+  if (charged > most_charged_.load(std::memory_order_relaxed)) {
+    most_charged_.store(charged, std::memory_order_relaxed);
+  }
   return {.dirty_bytes = dirty,
           // Read one after the other while both move: never below 0.
           .writeback_bytes = both > dirty ? both - dirty : 0,
@@ -264,24 +296,17 @@ std::optional<LoadMoments> FlatTarget::moments() {
 TargetFigures FlatTarget::figures() {
   const WritebackStats stats = engine_->stats();
   TargetFigures out;
-  out.dirty_list = DirtyListFigures{.inserts = stats.dirty_list.inserts,
-                                    .insert_waits = stats.dirty_list.insert_waits,
-                                    .redirties = stats.dirty_list.redirties,
-                                    .removals = stats.dirty_list.removals,
-                                    .detached_buckets = stats.dirty_list.detached_buckets,
-                                    .elements_under_lock = stats.dirty_list.elements_under_lock,
-                                    .max_elements_per_hold = stats.dirty_list.max_elements_per_hold,
-                                    .shards = stats.dirty_list.shards};
-  out.writeback = WritebackFigures{.works = stats.works,
-                                   .objects = stats.objects,
-                                   .pages = stats.pages,
-                                   .io_bytes = stats.io_bytes,
-                                   .ios = stats.ios,
-                                   .batches = stats.batches,
-                                   .oldest_age_max_ms = stats.oldest_age_max.seconds() * 1e3};
+  out.dirty_list = list_figures(stats);
+  out.writeback = writeback_figures(stats);
+  for (std::uint32_t owner = 0; store_->owners() > 1 && owner < store_->owners(); ++owner) {
+    const WritebackStats own = engine_->stats(store_->context(owner));
+    out.owners.push_back({list_figures(own), writeback_figures(own)});
+  }
   out.throttle = ThrottleFigures{.policy = std::string(engine_->throttle()),
                                  .pauses = stats.throttle_pauses,
-                                 .ns = stats.throttle_ns};
+                                 .ns = stats.throttle_ns,
+                                 .most_charged_bytes = most_charged_.load(std::memory_order_relaxed),
+                                 .limit_bytes = engine_->options().dirty_bytes};
   if (const LatencySummary marks = engine_->mark_dirty_times(); marks.count != 0) out.mark_dirty = marks;
   if (const LatencySummary pauses = engine_->throttle_pauses(); pauses.count != 0) {
     out.throttle_pause = pauses;

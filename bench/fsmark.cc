@@ -146,6 +146,7 @@ int run_fsmark(const FsmarkOptions& options) {
   }
   const bool traced = end_trace(options.trace_path);
   transcript.print(fsmark_footer(result.loops));
+  transcript.print(fsmark_owners(result));
   if (result.full) transcript.print("# full after " + std::to_string(result.files) + " files\n");
   if (result.verified_files) {
     transcript.print("# verified: every byte of " + std::to_string(*result.verified_files) + " files\n");

@@ -127,4 +127,20 @@ std::string fsmark_footer(const std::vector<LoopResult>& loops) {
   return text;
 }
 
+std::string fsmark_owners(const RunResult& result) {
+  std::string text;
+  for (std::size_t i = 0; i < result.owners.size(); ++i) {
+    const OwnerResult& own = result.owners[i];
+    append(text, "owner %zu: %u thread%s, %llu files, %.1f files/s", i, own.threads,
+           own.threads == 1 ? "" : "s", wide(own.files), own.files_per_s());
+    if (i < result.figures.owners.size()) {
+      const WritebackFigures& writeback = result.figures.owners[i].writeback;
+      append(text, "; written: %llu objects, %llu pages in %llu batches", wide(writeback.objects),
+             wide(writeback.pages), wide(writeback.batches));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 }  // namespace tidewheel::bench

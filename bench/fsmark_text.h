@@ -17,5 +17,7 @@ std::string fsmark_header(const FsmarkOptions& options, const std::string& start
 std::string fsmark_row(const WorkloadOptions& workload, const LoopResult& loop, std::uint64_t count);
 // Average, sum of threads, p50, p90, p99.
 std::string fsmark_footer(const std::vector<LoopResult>& loops);
+// A line for each of several owners; nothing for one.
+std::string fsmark_owners(const RunResult& result);
 
 }  // namespace tidewheel::bench

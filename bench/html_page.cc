@@ -518,6 +518,8 @@ std::string Page::configuration() const {
                               short_time(static_cast<double>(writeback.interval.ns)));
   row("shards", own_choice(writeback.shards));
   row("flushers", own_choice(writeback.flushers));
+  row("throttle", writeback.throttle);
+  row("owners", std::to_string(writeback.owners));
   row("directories", std::to_string(base.workload.directories.size()));
   row("file size, write size",
       format_size(base.workload.file_bytes) + ", " + format_size(base.workload.write_bytes));

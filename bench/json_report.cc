@@ -64,29 +64,55 @@ ordered_json latencies_json(const RunResult& result) {
           {"throttle_pause", inside(result.figures.throttle_pause)}};
 }
 
+ordered_json list_json(const DirtyListFigures& f) {
+  return {{"inserts", f.inserts},
+          {"redirties", f.redirties},
+          {"removals", f.removals},
+          {"insert_waits", f.insert_waits},
+          {"detached_buckets", f.detached_buckets},
+          {"elements_under_lock", f.elements_under_lock},
+          {"max_elements_per_hold", f.max_elements_per_hold},
+          {"shards", f.shards}};
+}
+
+ordered_json writeback_json(const WritebackFigures& f) {
+  return {{"works", f.works},
+          {"objects", f.objects},
+          {"pages", f.pages},
+          {"io_bytes", f.io_bytes},
+          {"ios", f.ios},
+          {"batches", f.batches},
+          {"oldest_age_max_ms", f.oldest_age_max_ms}};
+}
+
+// Null: there is one owner, whose figures are the run's.
+ordered_json owners_json(const RunResult& result) {
+  if (result.owners.empty()) return nullptr;
+  ordered_json out = ordered_json::array();
+  for (std::size_t i = 0; i < result.owners.size(); ++i) {
+    const OwnerResult& own = result.owners[i];
+    const bool known = i < result.figures.owners.size();
+    out.push_back({{"owner", i},
+                   {"threads", own.threads},
+                   {"files", own.files},
+                   {"seconds", own.seconds},
+                   {"files_per_s", own.files_per_s()},
+                   {"dirty_list", known ? list_json(result.figures.owners[i].dirty_list) : nullptr},
+                   {"writeback", known ? writeback_json(result.figures.owners[i].writeback) : nullptr}});
+  }
+  return out;
+}
+
 ordered_json target_figures_json(const TargetFigures& figures) {
   ordered_json out;
-  out["dirty_list"] = or_null(figures.dirty_list, [](const DirtyListFigures& f) -> ordered_json {
-    return {{"inserts", f.inserts},
-            {"redirties", f.redirties},
-            {"removals", f.removals},
-            {"insert_waits", f.insert_waits},
-            {"detached_buckets", f.detached_buckets},
-            {"elements_under_lock", f.elements_under_lock},
-            {"max_elements_per_hold", f.max_elements_per_hold},
-            {"shards", f.shards}};
-  });
-  out["writeback"] = or_null(figures.writeback, [](const WritebackFigures& f) -> ordered_json {
-    return {{"works", f.works},
-            {"objects", f.objects},
-            {"pages", f.pages},
-            {"io_bytes", f.io_bytes},
-            {"ios", f.ios},
-            {"batches", f.batches},
-            {"oldest_age_max_ms", f.oldest_age_max_ms}};
-  });
+  out["dirty_list"] = or_null(figures.dirty_list, list_json);
+  out["writeback"] = or_null(figures.writeback, writeback_json);
   out["throttle"] = or_null(figures.throttle, [](const ThrottleFigures& f) -> ordered_json {
-    return {{"policy", f.policy}, {"pauses", f.pauses}, {"ns", f.ns}};
+    return {{"policy", f.policy},
+            {"pauses", f.pauses},
+            {"ns", f.ns},
+            {"most_charged_bytes", f.most_charged_bytes},
+            {"limit_bytes", f.limit_bytes}};
   });
   out["device"] = or_null(figures.device, [](const DeviceFigures& f) -> ordered_json {
     return {{"reads", f.reads},
@@ -130,7 +156,9 @@ ordered_json configuration_json(const FsmarkOptions& options) {
                       {"expire_s", writeback.expire.seconds()},
                       {"interval_s", writeback.interval.seconds()},
                       {"shards", writeback.shards},
-                      {"flushers", writeback.flushers}};
+                      {"flushers", writeback.flushers},
+                      {"throttle", writeback.throttle},
+                      {"owners", writeback.owners}};
   return out;
 }
 
@@ -181,6 +209,7 @@ ordered_json run_json(const RunResult& result, const std::vector<std::string>& c
   out["sum_of_threads_per_s"] = result.sum_of_threads_per_s;
   out["threads_files"] = {{"slowest", result.threads_files.slowest},
                           {"fastest", result.threads_files.fastest}};
+  out["owners"] = owners_json(result);
   out["cpu_us_per_file"] = per(result.cpu.process_s() * 1e6, result.files);
   out["configuration"] =
       result.configuration ? configuration_json(*result.configuration) : ordered_json(nullptr);

@@ -88,7 +88,9 @@ constexpr const char* kComparison = "Comparison";
   OptionSpec{"--flushers", kValue, "N",                                                                      \
              "flusher threads, 1 to 64 (the engine's own)", kWriteback},                                     \
   OptionSpec{"--owners", kValue, "N",                                                                        \
-             "owners that the directories are split over: 1 in this version", kWriteback},                   \
+             "owners that the directories (-d) are split over, each with dirty lists and flushers of its "   \
+             "own: 1 to 64, a divisor of their number; without -d there are as many as it takes (1)",        \
+             kWriteback},                                                                                    \
   OptionSpec{"-o", kRepeated, "NAME=VALUE", "mount options of tidefs: not in this version", kWriteback}
 
 constexpr std::array kFsmarkOptions = {
@@ -118,6 +120,9 @@ constexpr std::array kCompareOptions = {
     OptionSpec{"--json", kValue, "FILE",
                "figures as JSON; - for standard output, and no text then", kFigures},
     OptionSpec{"--html", kValue, "FILE", "one page with plots; - for standard output, and no text then",
+               kFigures},
+    OptionSpec{"--markdown", kValue, "FILE",
+               "a row for each design and thread count, appended to this file; a new one gets a head, too",
                kFigures},
 };
 

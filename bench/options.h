@@ -24,6 +24,7 @@ inline constexpr std::uint32_t kMaxLoops = 1'000'000;
 inline constexpr std::uint32_t kMaxNameBytes = 255;        // NAME_MAX
 inline constexpr std::uint64_t kMaxWriteBytes = 1ULL << 30;
 inline constexpr std::uint64_t kMaxFileBytes = 1ULL << 43;  // 8 TiB
+inline constexpr std::uint32_t kMaxOwners = 64;             // a flusher thread and its batches each
 inline constexpr std::uint32_t kMaxSubdirectories = 1'000'000;
 
 // The default image, made sparse where it is missing and made anew by each run that uses it.
@@ -81,6 +82,7 @@ struct WritebackOptions {
   std::string throttle = "hard-limit";
   std::uint32_t shards = 0;    // 0: the design's own choice
   std::uint32_t flushers = 0;  // 0: the engine's own choice
+  std::uint32_t owners = 1;    // a divisor of the directories; thread t writes for owner t % owners
 };
 
 struct FsmarkOptions {
@@ -106,6 +108,7 @@ struct CompareOptions {
   bool time_is_bounded() const { return !files_given && !rounds_given; }
   bool bandwidth_given = false;  // --device-bandwidth was given
   std::string html_path;         // empty: no page
+  std::string markdown_path;     // empty: no rows
 };
 
 }  // namespace tidewheel::bench

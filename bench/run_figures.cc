@@ -112,6 +112,11 @@ std::optional<RunFigures> read_figures(const std::string& text) {
     figures.elements_under_lock = list.at("elements_under_lock");
     figures.list_shards = list.at("shards");
   }
+  if (const json& throttle = run.at("throttle"); !throttle.is_null()) {
+    figures.throttle_pauses = throttle.at("pauses");
+    figures.most_charged_bytes = throttle.at("most_charged_bytes");
+    figures.limit_bytes = throttle.at("limit_bytes");
+  }
   if (!run.at("write_amplification").is_null()) figures.write_amplification = run.at("write_amplification");
   figures.latencies = latencies_of(run.at("latency_ns"));
   figures.series = series_of(run.at("series"));

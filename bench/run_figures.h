@@ -16,6 +16,8 @@ struct RunFigures {
   double files_per_s = 0, cpu_us_per_file = 0, wall_s = 0, final_sync_s = 0;
   std::uint64_t files = 0;
   std::uint64_t slowest_files = 0, fastest_files = 0;  // of the threads, when the first one was through
+  std::uint64_t throttle_pauses = 0;
+  std::uint64_t most_charged_bytes = 0, limit_bytes = 0;  // dirty, under writeback and granted; its limit
   struct Point {
     double files_per_s = 0, write_iops = 0, write_mb_per_s = 0, seconds = 0;
   };

@@ -56,6 +56,14 @@ struct RunSeries {
   std::optional<Instant> background_passed, first_throttled, final_sync_from;
 };
 
+// What the threads of one owner made, and in what time: from the start of the first to the end of the last.
+struct OwnerResult {
+  std::uint32_t threads = 0;
+  std::uint64_t files = 0;
+  double seconds = 0;
+  double files_per_s() const { return seconds > 0 ? static_cast<double>(files) / seconds : 0; }
+};
+
 struct RunResult {
   std::optional<FsmarkOptions> configuration;  // nullopt: the run never began
   std::string design, target, target_description;
@@ -68,6 +76,7 @@ struct RunResult {
   double create_s = 0;  // the loops alone
   double final_sync_s = 0;
   double sum_of_threads_per_s = 0;
+  std::vector<OwnerResult> owners;  // empty: there is one
   ThreadsFiles threads_files;  // of the loop that was least fair
   std::vector<LoopResult> loops;
   std::vector<PhaseResult> phases;

@@ -81,6 +81,13 @@ struct WritebackFigures {
 struct ThrottleFigures {
   std::string policy;
   std::uint64_t pauses = 0, ns = 0;
+  // The most that any sample saw dirty, under writeback and set aside for writers together, and the limit.
+  std::uint64_t most_charged_bytes = 0, limit_bytes = 0;
+};
+// One of several owners: what is dirty of it has a list, flushers and counts of its own.
+struct OwnerFigures {
+  DirtyListFigures dirty_list;
+  WritebackFigures writeback;
 };
 struct DeviceFigures {
   std::uint64_t reads = 0, writes = 0, read_bytes = 0, write_bytes = 0, flushes = 0;
@@ -98,6 +105,7 @@ struct TargetFigures {
   std::optional<ThrottleFigures> throttle;
   std::optional<DeviceFigures> device;
   std::optional<MemoryFigures> memory;
+  std::vector<OwnerFigures> owners;  // empty: there is one
   std::optional<LatencySummary> mark_dirty, throttle_pause;  // timed inside the target
   std::vector<std::string> errors;
 };

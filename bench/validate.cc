@@ -284,10 +284,38 @@ void read_writeback(Reader& reader, WritebackOptions& writeback, SizeOrPercent b
     reader.fail_value("shards", *reader.text("shards"), "a power of two from 1 to 128");
   }
   reader.count("flushers", writeback.flushers, 1, 64);
-  std::uint32_t owners = 1;
-  reader.count("owners", owners, 1, 65534);
-  if (owners != 1) reader.fail("--owners: more than 1 is not in this version");
+  reader.count("owners", writeback.owners, 1, kMaxOwners);
   if (reader.has("o")) reader.fail("-o: mount options belong to tidefs, which is not in this version");
+}
+
+// Before --owners itself is validated, which has its say later.
+std::uint32_t owners_asked_for(const Reader& reader) {
+  const std::string* given = reader.text("owners");
+  const auto value = given == nullptr ? std::nullopt : parse_count(*given);
+  return value && *value >= 1 && *value <= kMaxOwners ? static_cast<std::uint32_t>(*value) : 1;
+}
+
+void add_directories(WorkloadOptions& workload, std::uint32_t number) {
+  for (std::uint32_t i = 0; i < number; ++i) workload.directories.push_back("/" + std::to_string(i));
+}
+
+// Each owner gets as many directories, and so threads, as the others.
+void split_directories(Reader& reader, const FsmarkOptions& options, std::uint32_t fewest_threads) {
+  const std::uint32_t owners = options.writeback.owners;
+  if (owners == 1) return;
+  const std::string given = std::to_string(owners);
+  if (options.target == TargetKind::kPosix) {
+    reader.fail("--owners: not together with --posix: the kernel has owners of its own");
+  }
+  const std::size_t directories = options.workload.directories.size();
+  if (directories % owners != 0) {
+    reader.fail("--owners: '" + given + "' is not accepted: the " + std::to_string(directories) +
+                " directories (-d) can't be split over so many evenly");
+  }
+  if (fewest_threads < owners) {
+    reader.fail("--owners: '" + given + "' is not accepted: with " + std::to_string(fewest_threads) +
+                (fewest_threads == 1 ? " thread" : " threads") + " (--threads) there is not one for each");
+  }
 }
 
 void check_design(Reader& reader, const char* option, const std::string& name) {
@@ -318,13 +346,14 @@ std::variant<FsmarkOptions, UsageError> fsmark_options(const Arguments& argument
   read_workload(reader, workload);
   reader.count("t", workload.threads, 1, kMaxThreads);
   read_target(reader, options);
-  if (workload.directories.empty()) workload.directories.emplace_back("/0");
+  if (workload.directories.empty()) add_directories(workload, owners_asked_for(reader));
   const std::size_t directories = workload.directories.size();
   workload.threads = std::max(workload.threads, static_cast<std::uint32_t>(directories));
   spread_threads(reader, "t", workload.threads, directories);
   check_names(reader, workload);
   read_writeback(reader, options.writeback, {.is_percent = true, .value = 10},
                  {.is_percent = true, .value = 20});
+  split_directories(reader, options, workload.threads);
   if (const std::string* design = reader.text("design"); design != nullptr) {
     check_design(reader, "design", *design);
     options.writeback.design = *design;
@@ -349,7 +378,8 @@ std::variant<CompareOptions, UsageError> compare_options(const Arguments& argume
   workload.keep = true;  // each run has a store of its own, which goes as a whole
   read_target(reader, options.base);
   if (workload.directories.empty()) {
-    for (int i = 0; i < 8; ++i) workload.directories.push_back("/" + std::to_string(i));
+    const std::uint32_t owners = owners_asked_for(reader);
+    add_directories(workload, 8 % owners == 0 ? 8 : owners);
   }
   read_writeback(reader, options.base.writeback, {.is_percent = true, .value = 20},
                  {.is_percent = true, .value = 40});
@@ -396,6 +426,7 @@ std::variant<CompareOptions, UsageError> compare_options(const Arguments& argume
     }
     workload.threads = std::max(workload.threads, threads);
   }
+  split_directories(reader, options.base, *std::min_element(options.threads.begin(), options.threads.end()));
   check_names(reader, workload);
   reader.count("rounds", options.rounds, 1, 1000);
   options.files_given = reader.has("n") || reader.has("F");
@@ -403,6 +434,8 @@ std::variant<CompareOptions, UsageError> compare_options(const Arguments& argume
   options.bandwidth_given = reader.has("device-bandwidth");
   reader.path("json", options.base.json_path);
   reader.path("html", options.html_path);
+  reader.path("markdown", options.markdown_path);
+  if (options.markdown_path == "-") reader.fail("--markdown: '-' is not accepted: a file to append to");
   if (options.html_path == options.base.json_path && !options.html_path.empty()) {
     reader.fail("--html: '" + options.html_path + "' is where --json goes");
   }

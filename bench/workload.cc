@@ -56,6 +56,7 @@ class Conductor {
   void collect_errors();
   void collect_figures();
   std::uint64_t acknowledged() const;
+  void note_owners(std::uint32_t loop);
   double span_s() const;  // first worker's start to last worker's end
 
   const FsmarkOptions& options_;
@@ -108,6 +109,26 @@ double Conductor::span_s() const {
     last = std::max(last, worker->ended());
   }
   return (last - first).seconds();
+}
+
+void Conductor::note_owners(std::uint32_t loop) {
+  const std::uint32_t owners = options_.writeback.owners;
+  if (owners == 1) return;
+  result_.owners.resize(owners);
+  for (std::uint32_t owner = 0; owner < owners; ++owner) {
+    OwnerResult& own = result_.owners[owner];
+    Instant first = Instant::max();
+    Instant last = Instant::min();
+    own.threads = 0;
+    for (std::size_t thread = owner; thread < workers_.size(); thread += owners) {
+      const Worker& worker = *workers_[thread];
+      ++own.threads;
+      own.files += worker.made(loop);
+      first = std::min(first, worker.started());
+      last = std::max(last, worker.ended());
+    }
+    own.seconds += (last - first).seconds();
+  }
 }
 
 void Conductor::collect_errors() {
@@ -172,6 +193,7 @@ LoopResult Conductor::one_loop(std::uint32_t loop) {
     const CallSummaries calls = worker->take_calls();
     for (std::size_t c = 0; c < kCalls; ++c) one.calls[c].merge(calls[c]);
   }
+  note_owners(loop);
   one.used_percent = target_.used_percent();
   one.progress = progress;
   shared_.note_progress = nullptr;

@@ -110,7 +110,8 @@ Table common_nonsense() {
   add(table, "--throttle", {"", "x", "Linux", "delay_curve", "hard-limit,linux"});
   add(table, "--shards", {"", "x", "0", "3", "256", "-1"});
   add(table, "--flushers", {"", "x", "0", "65", "-1"});
-  add(table, "--owners", {"", "x", "0", "2", "-1"});
+  add(table, "--owners", {"", "x", "0", "65", "-1", "1,2"});
+  table.push_back({"--owners", {"--owners", "2", "-d", "/a", "-d", "/b", "-d", "/c", "-t", "3"}});
   add(table, "-o", {"buffer_lookup=hit"});
   add(table, "--json", {""});
   // What no option is, and options without their value.
@@ -129,6 +130,7 @@ TEST(FsmarkOptions, EachNonsenseGetsOneLineThatNamesTheOption) {
   add(table, "--design", {"heap", ""});
   add(table, "--interval-csv", {""});
   table.push_back({"-d", {"--posix"}});
+  table.push_back({"--owners", {"--owners", "2", "--posix", "-d", "/a", "-d", "/b"}});
   table.push_back({"-kq", {"-kq"}});
   table.push_back({"--verify", {"--verify=3"}});
   expect_one_line_each("fsmark", table);
@@ -145,6 +147,8 @@ TEST(CompareOptions, EachNonsenseGetsOneLineThatNamesTheOption) {
   table.push_back({"--html", {"--html", "same", "--json", "same"}});
   table.push_back({"--posix", {"--posix", "-d", "/x"}});
   table.push_back({"-v", {"-v"}});
+  table.push_back({"--owners", {"--owners", "2"}});  // one thread can't write for two
+  add(table, "--markdown", {"", "-"});
   expect_one_line_each("compare", table);
 }
 
@@ -190,6 +194,22 @@ TEST(FsmarkOptions, DefaultsAreThoseOfTheOriginal) {
   EXPECT_EQ(outcome.fsmark.device.image_path, "out/default.img");
   EXPECT_EQ(outcome.fsmark.writeback.background_bytes, (1ULL << 30) / 10);
   EXPECT_EQ(outcome.fsmark.writeback.dirty_bytes, (1ULL << 30) / 5);
+}
+
+TEST(FsmarkOptions, DirectoriesAreMadeToBeSplitOverOwners) {
+  Outcome outcome = read({"fsmark", "--owners", "4", "-t", "16"});
+  ASSERT_EQ(outcome.usage, "");
+  EXPECT_EQ(outcome.fsmark.writeback.owners, 4U);
+  EXPECT_EQ(outcome.fsmark.workload.directories.size(), 4U);
+  outcome = read({"fsmark", "--owners", "3"});
+  ASSERT_EQ(outcome.usage, "");
+  EXPECT_EQ(outcome.fsmark.workload.threads, 3U) << "one for each, as one for each directory";
+  outcome = read({"compare", "--owners", "4", "-t", "16"});
+  ASSERT_EQ(outcome.usage, "");
+  EXPECT_EQ(outcome.compare.base.workload.directories.size(), 8U);
+  outcome = read({"compare", "--owners", "3", "--threads", "3,6"});
+  ASSERT_EQ(outcome.usage, "");
+  EXPECT_EQ(outcome.compare.base.workload.directories.size(), 3U);
 }
 
 TEST(FsmarkOptions, TheSeedsCommandLineIsUnderstood) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace tidewheel::bench {
 namespace {
 
@@ -68,6 +70,27 @@ TEST(CompareTable, RowsAreLoadPointsAndColumnsAreDesigns) {
   EXPECT_NE(text.find("  low–high, files/s                 60.0k–62.0k  71.0k–71.0k (1 of 2)\n"),
             std::string::npos)
       << text;
+}
+
+TEST(MarkdownRows, HaveMediansAndTheWorstOfTheRounds) {
+  std::vector<RunFigures> runs(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    runs[i].design = "timer-wheel";
+    runs[i].threads = 16;
+    runs[i].files_per_s = 1000.0 * static_cast<double>(i + 1);
+    runs[i].slowest_files = 50 + 10 * i;
+    runs[i].fastest_files = 100;
+    runs[i].throttle_pauses = 7;
+    runs[i].most_charged_bytes = 900 + 50 * i;
+    runs[i].limit_bytes = 1000;
+  }
+  EXPECT_EQ(markdown_rows(runs, {"timer-wheel", "single-list"}, {16}, "linux"),
+            "| timer-wheel | 16 | linux | 2.00k (1.00k–3.00k) | not reached | 0.60 (lowest 0.50) | 1.000 | "
+            "7 |\n");
+  const std::string head = kMarkdownHead;
+  const std::string row = markdown_rows(runs, {"timer-wheel"}, {16}, "linux");
+  EXPECT_EQ(std::count(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(head.find('\n')), '|'),
+            std::count(row.begin(), row.end(), '|'));
 }
 
 TEST(Summary, IsOfEachDesignAndThreadCountThatRan) {

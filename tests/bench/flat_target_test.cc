@@ -136,7 +136,38 @@ TEST(FlatTarget, EveryThrottleHoldsItsWritersAndSaysSo) {
     EXPECT_GT(result.threads_files.fastest, 0U);
     EXPECT_LE(result.threads_files.fastest, o.workload.files_per_thread);
     EXPECT_LE(result.threads_files.slowest, result.threads_files.fastest);
+    EXPECT_EQ(result.figures.throttle->limit_bytes, 1U << 20);
+    EXPECT_GT(result.figures.throttle->most_charged_bytes, 512U << 10);
+    EXPECT_LE(result.figures.throttle->most_charged_bytes, 1U << 20);
   }
+}
+
+TEST(FlatTarget, OwnersHaveFiguresOfTheirOwn) {
+  FsmarkOptions o = on_ram(64ULL << 20);
+  o.writeback.owners = 2;
+  o.workload.directories = {"/0", "/1"};
+  o.workload.threads = 4;
+  o.workload.files_per_thread = 30;
+  o.workload.loops = 2;
+  o.workload.keep = true;
+  o.workload.verify = true;  // over a remount, after which the contexts are others
+  const RunResult result = run(o);
+  ASSERT_TRUE(result.errors.empty()) << result.errors.front();
+  ASSERT_EQ(result.owners.size(), 2U);
+  ASSERT_EQ(result.figures.owners.size(), 2U);
+  std::uint64_t inserts = 0;
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(result.owners[i].threads, 2U);
+    EXPECT_EQ(result.owners[i].files, 2U * 30 * 2);
+    EXPECT_GT(result.owners[i].files_per_s(), 0);
+    EXPECT_GE(result.figures.owners[i].dirty_list.inserts, 120U);
+    EXPECT_GE(result.figures.owners[i].writeback.objects, 120U);
+    inserts += result.figures.owners[i].dirty_list.inserts;
+  }
+  EXPECT_EQ(inserts, result.figures.dirty_list->inserts);
+  EXPECT_EQ(result.verified_files.value_or(0), 240U);
+  o.writeback.owners = 1;
+  EXPECT_TRUE(run(o).owners.empty());
 }
 
 TEST(FlatTarget, WithoutUntilFullAFullDeviceIsOneError) {

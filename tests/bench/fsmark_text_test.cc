@@ -118,5 +118,16 @@ TEST(FsmarkText, SumOfThreadsIsALineAfterTheAverageNeverAColumn) {
   EXPECT_EQ(fsmark_footer({}), "");
 }
 
+TEST(FsmarkText, EachOfSeveralOwnersHasALine) {
+  RunResult result;
+  EXPECT_EQ(fsmark_owners(result), "");
+  result.owners = {{.threads = 1, .files = 50, .seconds = 0.5}, {.threads = 2, .files = 100, .seconds = 4}};
+  result.figures.owners.resize(1);
+  result.figures.owners[0].writeback = {.works = 1, .objects = 51, .pages = 52, .batches = 3};
+  EXPECT_EQ(fsmark_owners(result),
+            "owner 0: 1 thread, 50 files, 100.0 files/s; written: 51 objects, 52 pages in 3 batches\n"
+            "owner 1: 2 threads, 100 files, 25.0 files/s\n");
+}
+
 }  // namespace
 }  // namespace tidewheel::bench

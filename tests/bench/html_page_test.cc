@@ -206,6 +206,9 @@ TEST(ComparePage, HasEverySectionAndATableForEveryChart) {
   EXPECT_GE(count_of(page, "model, uncalibrated"), 4U);
   EXPECT_NE(page.find("14.1k"), std::string::npos) << "most elements in one hold";
   EXPECT_NE(page.find("not reached"), std::string::npos) << "below foreground is null in these runs";
+  for (const char* set : {"throttle", "owners"}) {
+    EXPECT_NE(page.find(std::string(">") + set + "<"), std::string::npos) << set << ", in the configuration";
+  }
   EXPECT_NE(page.find("--device-bandwidth 64M"), std::string::npos) << "the command that repeats it";
 }
 

@@ -117,6 +117,7 @@ void expect_fsmark_schema(const nlohmann::json& json) {
                      "files_per_s",
                      "sum_of_threads_per_s",
                      "threads_files",
+                     "owners",
                      "loops",
                      "phases",
                      "memory",
@@ -144,6 +145,20 @@ void expect_fsmark_schema(const nlohmann::json& json) {
   for (const auto& loop : json.at("loops")) expect_keys(loop, {"files", "files_per_s"});
   for (const auto& phase : json.at("phases")) {
     expect_keys(phase, {"name", "ops", "ops_per_s", "cpu_us_per_op"});
+  }
+  if (!json.at("throttle").is_null()) {
+    expect_keys(json.at("throttle"), {"policy", "pauses", "ns", "most_charged_bytes", "limit_bytes"});
+    expect_keys(json.at("dirty_list"), {"inserts", "redirties", "removals", "detached_buckets",
+                                        "elements_under_lock", "max_elements_per_hold"});
+    expect_keys(json.at("writeback"),
+                {"works", "objects", "pages", "io_bytes", "ios", "batches", "oldest_age_max_ms"});
+    expect_keys(json.at("device"), {"reads", "writes", "read_bytes", "write_bytes", "flushes", "by_cause"});
+    expect_keys(json.at("device").at("by_cause"), {"data", "log", "metadata"});
+    expect_keys(json.at("configuration").at("writeback"), {"throttle", "owners", "shards", "flushers"});
+  }
+  for (const auto& lock : json.at("locks")) {
+    expect_keys(lock, {"name", "acquisitions", "contended", "wait_ns_total", "hold_ns_p99", "hold_ns_total",
+                       "hold_samples"});
   }
   for (const char* none : {"log", "ail", "buffers", "transactions"}) {
     EXPECT_TRUE(json.at(none).is_null()) << none;
