@@ -207,6 +207,7 @@ class WritebackContext {
   Atomic<std::int64_t> own_claimed_{0};
   // BackingDevice::last_wakeup_ns of the owner's own queue, for a policy that delays by its limits.
   Atomic<std::int64_t> last_wakeup_ns_{INT64_MIN};
+  Atomic<std::uint32_t> own_waiting_{0};  // WritebackEngine::waiting_ says what it is for
   std::uint64_t blocked_in_pass_ = 0;  // under the engine's throttle_lock_
   // seq_cst: a flusher stores false and then takes every shard lock (DirtyList::any_listed); a writer lists
   // under a shard lock and then reads this. One of the two sees the other.

@@ -300,7 +300,7 @@ void WritebackEngine::move_charge(WritebackContext& from, WritebackContext& to, 
   if (to.allowance_ != nullptr) to.allowance_->take_over(bytes);
   if (from.allowance_ == nullptr) return;
   from.allowance_->give_back(bytes);
-  look_for_waiters();
+  look_for_waiters(from);
 }
 
 void WritebackEngine::account_dirtied(WritebackContext& context, std::uint64_t bytes) {

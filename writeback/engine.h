@@ -253,13 +253,12 @@ class WritebackEngine {
   void move_charge(WritebackContext& from, WritebackContext& to, std::uint64_t bytes);
   void take_over(WritebackContext& context, std::uint64_t bytes);
   void give_back(WritebackContext& context, std::uint64_t bytes);
-  // After anything that gives credit back or puts it where a waiter can gather it.
-  void look_for_waiters() {
-    if (waiting_.load(std::memory_order_seq_cst) != 0 &&
-        ending_batches_.load(std::memory_order_seq_cst) == 0) {
-      serve_waiters();
-    }
-  }
+  // After anything that gives credit back, or puts it where a waiter can gather it, in this context and so in
+  // the engine.
+  void look_for_waiters(const WritebackContext& context);
+  bool anybody_before(const WritebackContext& context) const;
+  void leave_queue(ThrottleWaiter& waiter) TW_REQUIRES(throttle_lock_);
+  Take take_for(ThrottleWaiter& waiter) TW_REQUIRES(throttle_lock_);
   // Around the end of a batch: what its objects give back is handed to the waiters at once when all of it is
   // there. One by one, each object of a thousand would wake one writer for one page.
   void begin_ending_batch() { ending_batches_.fetch_add(1, std::memory_order_seq_cst); }
@@ -373,7 +372,10 @@ class WritebackEngine {
   Atomic<bool> activity_armed_{false};
   // seq_cst: a waiter counts itself and then gathers credit; who gives, or takes and puts a chunk into its
   // shard, then looks here.
+  // Those who wait at a limit of their own context are not in waiting_ but in that context's own_waiting_, so
+  // that writers of others go by without a lock; own_waiting_ counts the context's whole part of the queue.
   Atomic<std::uint32_t> waiting_{0};
+  Atomic<std::uint32_t> queued_{0};  // all of them; seq_cst: as waiting_, for who ends a batch
   // Batches whose end is under way. seq_cst: who gives back and sees one here leaves the waiters to it; it
   // takes itself off and then gathers what was given back.
   Atomic<std::uint32_t> ending_batches_{0};

@@ -82,7 +82,7 @@ ThrottleInputs WritebackEngine::throttle_inputs(Instant now) const {
   const std::uint64_t total = counts_.total();
   in.writeback_bytes = std::min(counts_.writeback(), total);
   in.dirty_bytes = total - in.writeback_bytes;
-  in.waiting_writers = waiting_.load(std::memory_order_relaxed);
+  in.waiting_writers = queued_.load(std::memory_order_relaxed);
   return in;
 }
 

@@ -116,7 +116,17 @@ void WritebackEngine::give_back(WritebackContext& context, std::uint64_t bytes) 
   if (bytes == 0) return;
   if (context.allowance_ != nullptr) context.allowance_->give_back(bytes);
   allowance_.give_back(bytes);
-  look_for_waiters();
+  look_for_waiters(context);
+}
+
+// Whether a writer of this context has to queue.
+bool WritebackEngine::anybody_before(const WritebackContext& context) const {
+  return waiting_.load(std::memory_order_seq_cst) != 0 ||
+         context.own_waiting_.load(std::memory_order_seq_cst) != 0;
+}
+
+void WritebackEngine::look_for_waiters(const WritebackContext& context) {
+  if (anybody_before(context) && ending_batches_.load(std::memory_order_seq_cst) == 0) serve_waiters();
 }
 
 void WritebackEngine::take_over(WritebackContext& context, std::uint64_t bytes) {
@@ -137,7 +147,7 @@ WritebackEngine::Take WritebackEngine::take(WritebackContext& context, std::uint
 
 void WritebackEngine::ended_batch() {
   ending_batches_.fetch_sub(1, std::memory_order_seq_cst);
-  if (waiting_.load(std::memory_order_seq_cst) != 0) {
+  if (queued_.load(std::memory_order_seq_cst) != 0) {
     serve_waiters(Served::kAtBatchEnd);
   } else if (turn_.load(std::memory_order_relaxed) != 0) {
     turn_.store(0, std::memory_order_relaxed);
@@ -156,6 +166,24 @@ bool WritebackEngine::passes_turn(std::uint64_t turn, TaskThrottle& task, std::u
 
 WritebackEngine::Seat::Seat() : lock(seat_class) {}
 
+void WritebackEngine::leave_queue(ThrottleWaiter& waiter) {
+  if (!waiter.own_limit) waiting_.fetch_sub(1, std::memory_order_seq_cst);
+  waiter.context->own_waiting_.fetch_sub(1, std::memory_order_seq_cst);
+  queued_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+// Keeps the counts true to which limit it waits at. Counted before it gathers, so that who gives back sees
+// it: when it comes to wait at the engine's limit it tries again.
+WritebackEngine::Take WritebackEngine::take_for(ThrottleWaiter& waiter) {
+  Take taken = take(*waiter.context, waiter.need_bytes, true);
+  if (taken == Take::kLimit && waiter.own_limit) {
+    waiter.own_limit = false;
+    waiting_.fetch_add(1, std::memory_order_seq_cst);
+    taken = take(*waiter.context, waiter.need_bytes, true);
+  }
+  return taken;
+}
+
 // First come, first served: a large request is not starved by small ones. Who waits at a limit of his own
 // context holds up those behind him in it, and nobody else. Each is served one request; what is left then is
 // anybody's, and whoever has the CPU would take it all before the others run: hence the turns.
@@ -170,10 +198,11 @@ void WritebackEngine::serve_waiters(Served when) {
     for (ThrottleWaiter* waiter = waiters_head_; waiter != nullptr;) {
       ThrottleWaiter* next = waiter->next;
       const bool blocked = waiter->context->blocked_in_pass_ == pass;
-      const Take taken = blocked ? Take::kOwnLimit : take(*waiter->context, waiter->need_bytes, true);
-      waiter->own_limit = taken == Take::kOwnLimit;
+      const Take taken = blocked ? Take::kOwnLimit : take_for(*waiter);
       if (taken == Take::kLimit) break;
       if (taken == Take::kOwnLimit) {
+        if (!waiter->own_limit) waiting_.fetch_sub(1, std::memory_order_seq_cst);
+        waiter->own_limit = true;
         waiter->context->blocked_in_pass_ = pass;
         last = waiter;
         waiter = next;
@@ -181,7 +210,7 @@ void WritebackEngine::serve_waiters(Served when) {
       }
       (last == nullptr ? waiters_head_ : last->next) = next;
       if (next == nullptr) waiters_tail_ = last;
-      waiting_.fetch_sub(1, std::memory_order_seq_cst);
+      leave_queue(*waiter);
       waiter->state = ThrottleWaiter::State::kGranted;
       waiter->next = nullptr;
       *link = waiter;
@@ -227,7 +256,7 @@ void WritebackEngine::refuse_waiters(Reason why) {
     for (ThrottleWaiter* waiter = refused; waiter != nullptr; waiter = waiter->next) {
       waiter->state = ThrottleWaiter::State::kRefused;
       waiter->refusal = Error{why, __LINE__, 0};
-      waiting_.fetch_sub(1, std::memory_order_seq_cst);
+      leave_queue(*waiter);
     }
     pauses_end_.notify_all();
   }
@@ -282,7 +311,7 @@ void WritebackEngine::refuse_hopeless_waiters() {
         }
         waiter->state = ThrottleWaiter::State::kRefused;
         waiter->next = nullptr;
-        waiting_.fetch_sub(1, std::memory_order_seq_cst);
+        leave_queue(*waiter);
         *refused_link = waiter;
         refused_link = &waiter->next;
       }
@@ -292,7 +321,7 @@ void WritebackEngine::refuse_hopeless_waiters() {
   }
   if (refused == nullptr) return;
   wake_all(refused);
-  look_for_waiters();  // a smaller request may have stood behind a larger one
+  serve_waiters();  // a smaller request may have stood behind a larger one
 }
 
 void WritebackEngine::interrupt_waiters() {
@@ -313,12 +342,12 @@ Result<DirtyGrant> WritebackEngine::balance_dirty_pages(WritebackContext& contex
   if (task != nullptr && has_had_its_turn(*task, need)) [[unlikely]] yield_thread();
   const InForce& force = in_force();
   const bool free = runs_free(force, context, need);
-  if ((free || has_credit(context, need, task)) && waiting_.load(std::memory_order_seq_cst) == 0 &&
+  if ((free || has_credit(context, need, task)) && !anybody_before(context) &&
       !stopping() && take(context, need, false) == Take::kTaken) {
     if (!free) charge_task(static_cast<std::int64_t>(need), task);
     // It may have put a chunk into its shard, and a waiter may have gathered before that: he counts himself
     // first, so one of us sees the other.
-    look_for_waiters();
+    look_for_waiters(context);
     return make_grant(context, need, {}, task, !free);
   }
   return balance_slow(context, bytes, task);
@@ -343,25 +372,27 @@ bool WritebackEngine::begin_balance(WritebackContext& context, std::uint64_t byt
       waiter.refusal = TW_FAIL(kShutDown).error();
       return true;
     }
-    // Counted first, so that who gives back from here on looks for waiters.
+    // Counted first, at either limit, so that who gives back from here on looks for waiters.
     waiting_.fetch_add(1, std::memory_order_seq_cst);
+    context.own_waiting_.fetch_add(1, std::memory_order_seq_cst);
+    queued_.fetch_add(1, std::memory_order_seq_cst);
     Take taken = stands_behind(context);
     if (taken == Take::kTaken) {
       taken = take(context, waiter.need_bytes, true);
       if (taken == Take::kTaken) {
-        waiting_.fetch_sub(1, std::memory_order_seq_cst);
+        leave_queue(waiter);
         waiter.state = ThrottleWaiter::State::kGranted;
         return true;
       }
     }
-    waiter.own_limit = taken == Take::kOwnLimit;
     if (const Reason why = no_waiting(); why != Reason::kOk) {
-      waiting_.fetch_sub(1, std::memory_order_seq_cst);
+      leave_queue(waiter);
       waiter.state = ThrottleWaiter::State::kRefused;
       waiter.refusal = Error{why, __LINE__, 0};
       return true;
     }
-    own_limit = waiter.own_limit;
+    own_limit = waiter.own_limit = taken == Take::kOwnLimit;
+    if (own_limit) waiting_.fetch_sub(1, std::memory_order_seq_cst);
     waiter.state = ThrottleWaiter::State::kWaiting;
     waiter.failures_before = failures_.load(std::memory_order_relaxed);
     waiter.queued = true;

@@ -149,7 +149,7 @@ WorkSignals Flusher::signals(Instant now) {
   if (s.sync_ready) return s;
   s.reclaim_bytes = context_.reclaim_bytes_.load(std::memory_order_acquire);
   s.background_excess_bytes = std::max(engine_.background_excess_bytes(), context_.own_excess_bytes());
-  s.writers_wait = engine_.waiting_.load(std::memory_order_seq_cst) != 0;
+  s.writers_wait = engine_.anybody_before(context_);
   s.background_starved = background_starved_;
   s.next_retry = context_.list_->next_retry();
   s.next_lazy = context_.list_->next_lazy();

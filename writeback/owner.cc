@@ -49,7 +49,7 @@ bool WritebackContext::hand_over(Batch& batch, DirtyObject& object, WritebackCon
   to.note_listed();
   to.note_lazy();
   if (expired) to.tick_at_once();
-  engine_.look_for_waiters();
+  engine_.look_for_waiters(*this);
   return true;
 }
 
@@ -88,7 +88,7 @@ DirtyList::EndWrite WritebackContext::end_write(WriteSlot& slot, WorkKind kind, 
   } else if (ended.moved) {
     to->note_listed();
   }
-  engine_.look_for_waiters();
+  engine_.look_for_waiters(*this);
   return ended;
 }
 
@@ -167,7 +167,7 @@ bool WritebackEngine::switch_clean(DirtyObject& object, WritebackContext& from, 
   // Somebody may have accounted for it and be about to mark it.
   if (done) move_counts(from, to, hold.bytes, 0);
   from.target_.end_switch(hold);
-  look_for_waiters();
+  look_for_waiters(from);
   return done;
 }
 
@@ -208,7 +208,7 @@ bool WritebackContext::drained_for_heir() {
 // what he has just counted.
 void WritebackEngine::inherit_counts(WritebackContext& context) {
   move_counts(context, *this->context(context.id()), context.counts_.total(), 0);
-  look_for_waiters();
+  look_for_waiters(context);
 }
 
 Result<void> WritebackEngine::retire_context(WritebackContext& context, WritebackContext& heir) {

@@ -88,6 +88,80 @@ TEST(OwnerLimit, WhoWaitsAtHisOwnersLimitHoldsUpNobodyElse) {
   }
 }
 
+std::uint64_t acquisitions_of(const char* lock) {
+  for (const LockClassStats& one : lock_statistics()) {
+    if (std::string_view(one.name) == lock) return one.acquisitions;
+  }
+  return 0;
+}
+
+// Others dirty, give back and are cleaned without the lock of those who wait; its own writers take it.
+TEST(OwnerLimit, WhoWaitsAtHisOwnersLimitCostsOthersNoLock) {
+  OwnerRig rig(small_options(), 2);
+  rig.owner[0] = rig.engine->add_context(rig.target, limits(20 << 10, 40 << 10));
+  VirtualDevice device(*rig.driver, milliseconds(1));
+  device.stalled = true;
+  rig.target.device = &device;
+  for (int i = 0; i < 7; ++i) rig.make_dirty(0);
+  ThrottleWaiter waiter;
+  waiter.wake = [](ThrottleWaiter&) {};
+  ASSERT_FALSE(rig.engine->begin_balance(*rig.owner[0], 12 << 10, waiter));
+  const std::uint64_t before = acquisitions_of("throttle");
+  ASSERT_GT(before, 0U);
+  for (int i = 0; i < 100; ++i) {
+    FakeObject& object = rig.make_dirty(1);
+    Result<DirtyGrant> unused = rig.engine->balance_dirty_pages(*rig.owner[1], 4096);
+    ASSERT_TRUE(unused.has_value());
+    cancel_owned(*rig.engine, rig.target, object);
+  }
+  EXPECT_EQ(acquisitions_of("throttle"), before) << "by 100 writes, grants and cancels of the other owner";
+  // What gives back in its own context looks for it.
+  EXPECT_EQ(waiter.state, ThrottleWaiter::State::kWaiting);
+  cancel_owned(*rig.engine, rig.target, *rig.objects[1]);
+  EXPECT_GT(acquisitions_of("throttle"), before);
+  device.resume();
+  rig.driver->run_for(seconds(1));
+  EXPECT_TRUE(rig.engine->finish_balance(*rig.owner[0], waiter).has_value());
+}
+
+// Who waits at his owner's limit, and then, when there is room, at the engine's, is told of room in both.
+TEST(OwnerLimit, FromTheOwnersLimitToTheEnginesNothingIsMissed) {
+  EngineOptions o = small_options();
+  o.dirty_bytes = 200 << 10;
+  o.background_bytes = 100 << 10;
+  o.interval = {0};
+  OwnerRig rig(o, 2);
+  rig.owner[0] = rig.engine->add_context(rig.target, limits(20 << 10, 40 << 10));
+  VirtualDevice device(*rig.driver, milliseconds(1));
+  device.stalled = true;
+  rig.target.device = &device;
+  std::vector<FakeObject*> mine;
+  for (int i = 0; i < 7; ++i) mine.push_back(&rig.make_dirty(0));
+  ThrottleWaiter waiter;
+  waiter.wake = [](ThrottleWaiter&) {};
+  ASSERT_FALSE(rig.engine->begin_balance(*rig.owner[0], 15 << 10, waiter));
+  // The other owner takes the rest of the engine's.
+  std::vector<FakeObject*> others;
+  while (rig.engine->charged_bytes() + (5 << 10) <= o.dirty_bytes) others.push_back(&rig.make_dirty(1));
+  for (FakeObject* object : mine) {
+    if (object->state().phase() == DirtyPhase::kListed) cancel_owned(*rig.engine, rig.target, *object);
+  }
+  for (FakeObject* object : others) {
+    if (waiter.state == ThrottleWaiter::State::kGranted) break;
+    if (object->state().phase() == DirtyPhase::kListed) cancel_owned(*rig.engine, rig.target, *object);
+  }
+  EXPECT_EQ(waiter.state, ThrottleWaiter::State::kGranted);
+  if (waiter.state == ThrottleWaiter::State::kGranted) {
+    EXPECT_TRUE(rig.engine->finish_balance(*rig.owner[0], waiter).has_value());
+  }
+  // And nobody is counted as waiting any more.
+  const std::uint64_t before = acquisitions_of("throttle");
+  rig.make_dirty(1);
+  EXPECT_EQ(acquisitions_of("throttle"), before);
+  device.resume();
+  rig.driver->run_for(seconds(1));
+}
+
 // Fault 14: a writer is held up by what lies in another owner's context. Nothing is periodic; his own context
 // has nothing to write.
 TEST(OwnerLimit, WhoIsHeldUpByAnotherOwnersPagesHasThemWritten) {
