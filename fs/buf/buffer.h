@@ -147,6 +147,7 @@ class Buffer {
   // ---- under the buffer's lock ----
   bool done_ = false;
   bool stale_ = false;
+  bool write_alone_ = false;  // a write that it shared with neighbours failed: whose fault is not known
   bool delwri_ = false;   // to be written by the queue that it is on
   bool queued_ = false;   // linked by delwri_hook_, whose links its neighbours' owner changes as well
   bool io_sync_ = false;  // somebody waits for the request

@@ -358,6 +358,8 @@ BufferStats BufferCache::stats() const {
   stats.read_aheads = read_aheads_.load(std::memory_order_relaxed);
   stats.read_aheads_dropped = read_aheads_dropped_.load(std::memory_order_relaxed);
   stats.writes = writes_.load(std::memory_order_relaxed);
+  stats.runs = runs_.load(std::memory_order_relaxed);
+  stats.failed_runs = failed_runs_.load(std::memory_order_relaxed);
   stats.read_errors = read_errors_.load(std::memory_order_relaxed);
   stats.write_errors = write_errors_.load(std::memory_order_relaxed);
   stats.corrupt_reads = corrupt_reads_.load(std::memory_order_relaxed);

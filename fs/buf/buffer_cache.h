@@ -36,7 +36,10 @@ struct BufferStats {
   std::uint64_t lookups = 0, hits = 0, misses = 0;
   std::uint64_t allocations = 0;  // of buffers, thrown away ones included
   std::uint64_t lost_races = 0;   // misses that found another's buffer at the insert
-  std::uint64_t reads = 0, read_aheads = 0, read_aheads_dropped = 0, writes = 0;
+  std::uint64_t reads = 0, read_aheads = 0, read_aheads_dropped = 0;
+  std::uint64_t writes = 0;       // of buffers
+  std::uint64_t runs = 0;         // writes of the device that several of them shared
+  std::uint64_t failed_runs = 0;
   std::uint64_t read_errors = 0, write_errors = 0, corrupt_reads = 0, corrupt_writes = 0;
   std::uint64_t reclaimed = 0;
   std::uint64_t buffers = 0;  // in memory now
@@ -128,6 +131,7 @@ class BufferCache final : public Shrinker {
   const char* name() const override { return "buffers"; }
   std::uint64_t shrink(std::uint64_t bytes) override;
 
+  MemoryBudget& budget() const { return budget_; }
   BufferStats stats() const;
   // The n-th allocation from now on fails (0: none); buffers and their memory count each.
   void fail_allocation_for_test(std::uint32_t nth) { fail_allocation_.store(nth, std::memory_order_relaxed); }
@@ -135,6 +139,7 @@ class BufferCache final : public Shrinker {
  private:
   friend class Buffer;
   friend class BufferTarget;
+  friend class DelwriQueue;
   using Bucket =
       boost::intrusive::slist<Buffer,
                               boost::intrusive::member_hook<Buffer, Buffer::HashHook, &Buffer::hash_hook_>,
@@ -191,6 +196,16 @@ class BufferCache final : public Shrinker {
                            std::uint32_t length_blocks) const;
   disk::VerifyContext context_of(const Buffer& buffer) const;
   void start(Buffer& buffer, Buffer::Direction direction, bool sync);
+  bool prepare(Buffer& buffer, Buffer::Direction direction, bool sync);
+  void send(Buffer& buffer);
+  // Neighbours in the order of their places, each locked, with a hold for the request: one write of the
+  // device.
+  struct Run;
+  void write_run(std::span<Buffer* const> buffers);
+  void send_run(Run& run, std::span<Buffer* const> buffers);
+  static void run_done(IoRequest& request, Result<void> result);
+  void finish_of_failed_run(Buffer& buffer, Error error);
+  void end_request(BufferTarget& target);
   Result<void> wait_io(Buffer& buffer);
   static void io_done(IoRequest& request, Result<void> result);
   void finish(Buffer& buffer, Result<void> result);
@@ -216,7 +231,8 @@ class BufferCache final : public Shrinker {
   Atomic<std::uint32_t> reclaim_cursor_{0};
   Atomic<std::uint32_t> fail_allocation_{0};
   Atomic<std::uint64_t> allocations_{0}, buffers_{0}, reads_{0}, read_aheads_{0}, read_aheads_dropped_{0},
-      writes_{0}, read_errors_{0}, write_errors_{0}, corrupt_reads_{0}, corrupt_writes_{0}, reclaimed_{0};
+      writes_{0}, runs_{0}, failed_runs_{0}, read_errors_{0}, write_errors_{0}, corrupt_reads_{0},
+      corrupt_writes_{0}, reclaimed_{0};
 };
 
 }  // namespace tidewheel

@@ -1,6 +1,11 @@
 // Reads, read-ahead and writes of buffers.
 #include "fs/buf/buffer_cache.h"
 
+#include <array>
+#include <new>
+
+#include "fs/buf/delwri_queue.h"
+
 namespace tidewheel {
 
 disk::VerifyContext BufferCache::context_of(const Buffer& buffer) const {
@@ -88,9 +93,13 @@ void BufferCache::write_async(LockedBuffer buffer) {
   start(*buffer.detach(), Buffer::Direction::kWrite, false);
 }
 
-// From here on the buffer belongs to the request: a hold of its own is not needed while a waiter has one, and
-// an asynchronous request was given one.
 void BufferCache::start(Buffer& buffer, Buffer::Direction direction, bool sync) {
+  if (prepare(buffer, direction, sync)) send(buffer);
+}
+
+// From here on the buffer belongs to the request: a hold of its own is not needed while a waiter has one, and
+// an asynchronous request was given one. False: it is over already.
+bool BufferCache::prepare(Buffer& buffer, Buffer::Direction direction, bool sync) {
   TW_DASSERT(buffer.locked(), "I/O is started under the buffer's lock");
   BufferTarget& target = *buffer.target_;
   buffer.direction_ = direction;
@@ -100,31 +109,38 @@ void BufferCache::start(Buffer& buffer, Buffer::Direction direction, bool sync) 
     MutexLock lock(io_lock_);
     ++target.in_flight_;
   }
-  if (direction == Buffer::Direction::kWrite) {
+  if (direction == Buffer::Direction::kRead) {
+    reads_.fetch_add(1, std::memory_order_relaxed);
+  } else {
     TW_DASSERT(buffer.done_, "a buffer is written that has content");
     TW_ASSERT(!buffer.pinned(), "a buffer is written before the log has its image");
     // Any queue it is on has nothing left to do; it unlinks the buffer when it comes to it.
     buffer.delwri_ = false;
     writes_.fetch_add(1, std::memory_order_relaxed);
-    if (target.is_shut_down()) return finish(buffer, TW_FAIL(kShutDown));
-    const disk::Verdict verdict =
-        disk::verify_write(buffer.type_, buffer.bytes(), context_of(buffer), buffer.write_lsn_);
-    if (!verdict.good()) {
-      corrupt_writes_.fetch_add(1, std::memory_order_relaxed);
-      return finish(buffer, verdict.result());
-    }
-  } else {
-    reads_.fetch_add(1, std::memory_order_relaxed);
-    if (target.is_shut_down()) return finish(buffer, TW_FAIL(kShutDown));
   }
+  if (target.is_shut_down()) {
+    finish(buffer, TW_FAIL(kShutDown));
+    return false;
+  }
+  if (direction == Buffer::Direction::kRead) return true;
+  const disk::Verdict verdict =
+      disk::verify_write(buffer.type_, buffer.bytes(), context_of(buffer), buffer.write_lsn_);
+  if (verdict.good()) return true;
+  corrupt_writes_.fetch_add(1, std::memory_order_relaxed);
+  finish(buffer, verdict.result());
+  return false;
+}
+
+void BufferCache::send(Buffer& buffer) {
+  const bool reads = buffer.direction_ == Buffer::Direction::kRead;
   buffer.segment_ = {buffer.memory_, buffer.length_bytes()};
-  buffer.request_ = IoRequest{.op = direction == Buffer::Direction::kRead ? IoOp::kRead : IoOp::kWrite,
+  buffer.request_ = IoRequest{.op = reads ? IoOp::kRead : IoOp::kWrite,
                               .cause = IoCause::kMetadata,
                               .offset_bytes = buffer.address_.bytes(),
                               .segments = {&buffer.segment_, 1},
                               .done = io_done,
                               .owner = &buffer};
-  target.device_.submit(buffer.request_);
+  buffer.target_->device_.submit(buffer.request_);
 }
 
 void BufferCache::io_done(IoRequest& request, Result<void> result) {
@@ -148,6 +164,10 @@ void BufferCache::finish(Buffer& buffer, Result<void> result) {
     buffer.unlock();
     buffer.release();
   }
+  end_request(target);
+}
+
+void BufferCache::end_request(BufferTarget& target) {
   MutexLock lock(io_lock_);
   if (--target.in_flight_ == 0) io_idle_.notify_all();
 }
@@ -179,6 +199,7 @@ Result<void> BufferCache::finish_read(Buffer& buffer, Result<void> result) {
 Result<void> BufferCache::finish_write(Buffer& buffer, Result<void> result) {
   if (result) {
     buffer.write_failures_ = 0;
+    buffer.write_alone_ = false;
     if (buffer.client_ != nullptr) buffer.client_->written(buffer);
     return result;
   }
@@ -204,6 +225,88 @@ Result<void> BufferCache::finish_write(Buffer& buffer, Result<void> result) {
 void BufferCache::lose_write(Buffer& buffer, Error error) {
   buffer.target_->policy_->on_lost_write(buffer, error);
   if (buffer.client_ != nullptr) buffer.client_->write_failed(buffer, error, false);
+}
+
+// ---- runs: neighbours written by one request ----
+
+struct BufferCache::Run {
+  IoRequest request;
+  std::uint32_t count = 0;
+  std::array<Buffer*, DelwriQueue::kMostRunBuffers> buffers{};
+  std::array<IoSegment, DelwriQueue::kMostRunBuffers> segments{};
+};
+
+void BufferCache::write_run(std::span<Buffer* const> buffers) {
+  std::unique_ptr<Run> run(buffers.size() > 1 ? new (std::nothrow) Run : nullptr);
+  if (run == nullptr) {
+    for (Buffer* const buffer : buffers) start(*buffer, Buffer::Direction::kWrite, false);
+    return;
+  }
+  std::array<bool, DelwriQueue::kMostRunBuffers> ready{};
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    ready[i] = prepare(*buffers[i], Buffer::Direction::kWrite, false);  // what is not: no longer ours
+  }
+  for (std::size_t at = 0; at < buffers.size();) {
+    if (!ready[at]) {
+      ++at;
+      continue;
+    }
+    std::size_t end = at + 1;
+    while (end < buffers.size() && ready[end]) ++end;
+    if (end == at + 1) {
+      send(*buffers[at]);
+    } else {
+      if (run == nullptr) run.reset(new (std::nothrow) Run);
+      if (run == nullptr) {
+        for (std::size_t i = at; i < end; ++i) send(*buffers[i]);
+      } else {
+        Run& sent = *run.release();  // its completion's from here on
+        send_run(sent, buffers.subspan(at, end - at));
+      }
+    }
+    at = end;
+  }
+}
+
+void BufferCache::send_run(Run& run, std::span<Buffer* const> buffers) {
+  runs_.fetch_add(1, std::memory_order_relaxed);
+  for (Buffer* const buffer : buffers) {
+    run.segments[run.count] = {buffer->memory_, buffer->length_bytes()};
+    run.buffers[run.count++] = buffer;
+  }
+  run.request = IoRequest{.op = IoOp::kWrite,
+                          .cause = IoCause::kMetadata,
+                          .offset_bytes = buffers.front()->address_.bytes(),
+                          .segments = {run.segments.data(), run.count},
+                          .done = run_done,
+                          .owner = &run};
+  buffers.front()->target_->device_.submit(run.request);
+}
+
+void BufferCache::run_done(IoRequest& request, Result<void> result) {
+  const std::unique_ptr<Run> run(static_cast<Run*>(request.owner));
+  BufferCache& cache = *run->buffers[0]->cache_;
+  if (!result) cache.failed_runs_.fetch_add(1, std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < run->count; ++i) {
+    Buffer& buffer = *run->buffers[i];
+    if (result) {
+      cache.finish(buffer, result);
+    } else {
+      cache.finish_of_failed_run(buffer, result.error());
+    }
+  }
+}
+
+// Any part of the run may be on the device, and one buffer's place may be the reason: nobody's failure
+// counts. Each stays dirty, and is written by itself the next time.
+void BufferCache::finish_of_failed_run(Buffer& buffer, Error error) {
+  BufferTarget& target = *buffer.target_;
+  buffer.write_alone_ = true;
+  buffer.error_ = error;
+  if (buffer.client_ != nullptr) buffer.client_->write_failed(buffer, error, true);
+  buffer.unlock();
+  buffer.release();
+  end_request(target);
 }
 
 }  // namespace tidewheel

@@ -29,8 +29,33 @@ void DelwriQueue::sort() {
   });
 }
 
+// ---- runs ----
+
+bool DelwriQueue::Run::takes(const Buffer& buffer) const {
+  if (count_ == 0) return true;
+  if (count_ == kMostRunBuffers || bytes_ + buffer.length_bytes() > kMostRunBytes) return false;
+  const Buffer& last = *buffers_[count_ - 1];
+  if (last.write_alone_ || buffer.write_alone_ || last.target_ != buffer.target_) return false;
+  return buffer.address_.value == last.address_.value + last.length_blocks_;
+}
+
+void DelwriQueue::Run::add(Buffer& buffer) {
+  buffers_[count_++] = &buffer;
+  bytes_ += buffer.length_bytes();
+}
+
+std::uint32_t DelwriQueue::Run::send() {
+  if (count_ == 0) return 0;
+  buffers_[0]->cache_->write_run({buffers_.data(), count_});
+  count_ = bytes_ = 0;
+  return 1;
+}
+
+// ---- submitting ----
+
 DelwriQueue::Submitted DelwriQueue::submit() {
   Submitted submitted;
+  Run run;
   sort();
   for (auto at = list_.begin(); at != list_.end();) {
     Buffer& buffer = *at;
@@ -60,8 +85,13 @@ DelwriQueue::Submitted DelwriQueue::submit() {
       continue;
     }
     ++submitted.writing;
-    buffer.cache_->write_async(LockedBuffer(&buffer));
+    // Without a client nobody would write it again if it failed with others.
+    const bool alone = buffer.client_ == nullptr;
+    if (alone || !run.takes(buffer)) submitted.requests += run.send();
+    run.add(buffer);
+    if (alone) submitted.requests += run.send();
   }
+  submitted.requests += run.send();
   return submitted;
 }
 
@@ -69,12 +99,18 @@ Result<void> DelwriQueue::submit_and_wait() {
   sort();
   // A hold on each, since a request takes the queue's.
   std::vector<BufferHold> writing;
-  Result<void> first;
+  Run run;
   while (!list_.empty()) {
     Buffer& buffer = list_.front();
-    buffer.lock();
-    // With the lock, so that no pin comes after.
-    buffer.wait_unpinned();
+    // Waiting for one with others locked could be for somebody who waits for those.
+    if (!buffer.try_lock()) {
+      run.send();
+      buffer.lock();
+    }
+    if (buffer.pinned()) {
+      run.send();
+      buffer.wait_unpinned();  // with the lock, so that no pin comes after
+    }
     list_.pop_front();
     buffer.queued_ = false;
     if (!buffer.delwri_) {
@@ -84,11 +120,17 @@ Result<void> DelwriQueue::submit_and_wait() {
     }
     buffer.hold();
     writing.emplace_back(&buffer);
-    buffer.cache_->write_async(LockedBuffer(&buffer));
+    if (!run.takes(buffer)) run.send();
+    run.add(buffer);
   }
+  run.send();
+  Result<void> first;
   for (const BufferHold& held : writing) {
     // The request has the lock until it is over.
     held->lock();
+    if (held->error().code != Reason::kOk && held->write_alone_) {
+      static_cast<void>(held->cache_->write(*held));  // what comes of it is its own
+    }
     if (first && held->error().code != Reason::kOk) first = Unexpected(held->error());
     held->unlock();
   }

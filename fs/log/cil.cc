@@ -342,6 +342,28 @@ void Cil::written(Checkpoint& checkpoint) {
   memory_bytes_.fetch_sub(freed, std::memory_order_relaxed);
 }
 
+void Cil::drop_spare() {
+  for (Shard& shard : shards_) {
+    std::array<LogImage*, LogImage::kClasses> images{};
+    Entries entries;
+    std::int64_t bytes = 0;
+    {
+      MutexLock hold(shard.lock);
+      images.swap(shard.spare_images);
+      entries.swap(shard.spare_entries);
+      bytes = std::exchange(shard.spare_bytes, 0);
+      shard.counted_all -= bytes;
+    }
+    memory_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    entries.clear_and_dispose([](CilEntry* entry) { delete entry; });
+    for (LogImage* first : images) {
+      while (first != nullptr) {
+        const LogImage::Owned image(std::exchange(first, first->next));
+      }
+    }
+  }
+}
+
 void Cil::ended(Checkpoint& checkpoint) {
   constexpr auto kEntryBytes = static_cast<std::int64_t>(sizeof(CilEntry));
   std::array<Entries, kShards> kept;

@@ -80,6 +80,8 @@ class Cil {
   void written(Checkpoint& checkpoint);
   // The same for its entries: it is over.
   void ended(Checkpoint& checkpoint);
+  // Frees what is spare: memory is short.
+  void drop_spare();
 
   // Of the open checkpoint. acquire pairs with release in close().
   std::uint64_t open_sequence() const { return open_sequence_.load(std::memory_order_acquire); }

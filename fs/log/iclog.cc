@@ -58,9 +58,10 @@ void Iclog::finish(const LogPlace& place, Lsn lsn, Lsn tail, std::uint32_t previ
 
 // ---- the ring ----
 
-IclogRing::IclogRing(BlockDevice& device, const LogPlace& place, std::uint32_t buffers,
+IclogRing::IclogRing(BlockDevice& device, FlushTickets& tickets, const LogPlace& place, std::uint32_t buffers,
                      std::uint32_t buffer_bytes, RecordOwner& owner)
     : device_(device),
+      tickets_(tickets),
       place_(place),
       owner_(owner),
       buffers_(buffers),
@@ -167,6 +168,7 @@ void IclogRing::submit(Iclog& record) {
     request.owner = &record;
     done_bytes += bytes;
   }
+  if (record.flushes) record.flush_number_ = tickets_.began();
   // The last request may complete, and the record be filled anew, before submit() has returned: nothing of
   // the record is touched after its last part.
   for (std::uint32_t part = 0; part < parts; ++part) device_.submit(record.requests_[part]);
@@ -177,7 +179,12 @@ void IclogRing::request_done(IoRequest& request, Result<void> result) {
   IclogRing& ring = *record.ring_;
   ring.completing_.fetch_add(1, std::memory_order_relaxed);
   if (!result) record.error_.store(true, std::memory_order_relaxed);
-  if (record.pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) ring.hand_to_completion(record);
+  if (record.pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    if (record.flushes) {
+      ring.tickets_.ended(record.flush_number_, !record.error_.load(std::memory_order_relaxed));
+    }
+    ring.hand_to_completion(record);
+  }
   ring.completing_.fetch_sub(1, std::memory_order_release);
 }
 

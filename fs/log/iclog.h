@@ -32,6 +32,7 @@
 #include "base/thread.h"
 #include "fs/block/block_device.h"
 #include "fs/format/log_format.h"
+#include "fs/log/flush_tickets.h"
 
 namespace tidewheel {
 
@@ -85,6 +86,7 @@ class Iclog {
   // Requests under way; acq_rel: the last one sees what the others left.
   Atomic<std::uint32_t> pending_{0};
   Atomic<bool> error_{false};
+  std::uint64_t flush_number_ = 0;  // of its flush, among all of the device
   std::array<IoRequest, 2> requests_;
   std::array<IoSegment, 2> segments_;
   class IclogRing* ring_ = nullptr;
@@ -109,8 +111,9 @@ struct IclogStats {
 
 class IclogRing {
  public:
-  IclogRing(BlockDevice& device, const LogPlace& place, std::uint32_t buffers, std::uint32_t buffer_bytes,
-            RecordOwner& owner);
+  // `tickets` of the same device: told of the flushes that records send.
+  IclogRing(BlockDevice& device, FlushTickets& tickets, const LogPlace& place, std::uint32_t buffers,
+            std::uint32_t buffer_bytes, RecordOwner& owner);
   ~IclogRing();  // waits until every record is retired
 
   // The next buffer in the ring, empty; waits until it is free. The filler alone.
@@ -139,6 +142,7 @@ class IclogRing {
   const Iclog& at(std::uint64_t number) const { return buffers_[number % buffers_.size()]; }
 
   BlockDevice& device_;
+  FlushTickets& tickets_;
   const LogPlace place_;
   RecordOwner& owner_;
   std::vector<Iclog> buffers_;

@@ -12,14 +12,27 @@ namespace {
 
 LockClass log_class{"log", LockRank::kIclog};
 
-// An image of a few bytes takes several times as many in memory.
+// An image takes more in memory than in the log: its class, its place; a few bytes several times as many.
 constexpr std::uint64_t kMemoryPerByte = 2;
+// Of soft_memory_bytes, what images may take in all: twice in the open checkpoint, which is closed from once
+// on; as much in the one being laid out; once in spare ones.
+constexpr std::uint64_t kMemoryParts = 5;
+// The log's most of the budget.
+constexpr std::uint64_t kBudgetPart = 4;
+constexpr std::uint64_t kLeastSoftMemory = 64 * 1024;
+// Less is not worth to be counted: in a small log its space is the limit.
+constexpr std::uint64_t kUsualSoftMemory = 1 << 20;
 
 CilLimits limits(const LogPlace& place, const LogOptions& options) {
   const std::uint64_t log_bytes = std::uint64_t{place.sectors} * kLogSectorBytes;
   const std::uint64_t soft =
       options.soft_bytes != 0 ? options.soft_bytes : disk::soft_checkpoint_bytes(log_bytes);
-  return {.soft_bytes = soft, .soft_memory_bytes = kMemoryPerByte * soft};
+  std::uint64_t memory = std::max(kMemoryPerByte * soft, kUsualSoftMemory);
+  if (options.budget != nullptr) {
+    const std::uint64_t most = options.budget->limit_bytes() / kBudgetPart / kMemoryParts;
+    memory = std::min(memory, std::max(most, kLeastSoftMemory));
+  }
+  return {.soft_bytes = soft, .soft_memory_bytes = memory};
 }
 
 }  // namespace
@@ -31,9 +44,14 @@ Log::Log(BlockDevice& device, const LogPlace& place, const LogPosition& position
       listener_(listener),
       reserve_head_(size_bytes()),
       write_head_(size_bytes()),
-      ring_(new IclogRing(device, place, options.buffers, options.buffer_bytes, *this)),
+      tickets_(device),
+      ring_(new IclogRing(device, tickets_, place, options.buffers, options.buffer_bytes, *this)),
       costs_{.payload_bytes = ring_->payload_bytes(), .header_bytes = ring_->header_bytes()},
-      cil_(costs_, limits(place, options), position.next_sequence),
+      limits_(limits(place, options)),
+      cil_(costs_, limits_, position.next_sequence),
+      memory_limit_(static_cast<std::int64_t>(kMemoryParts * limits_.soft_memory_bytes)),
+      memory_step_(static_cast<std::int64_t>(limits_.soft_memory_bytes / 2)),
+      memory_margin_(cil_.memory_error_bytes()),
       lock_(log_class),
       head_(position.head),
       previous_sector_(position.previous_sector),
@@ -43,12 +61,16 @@ Log::Log(BlockDevice& device, const LogPlace& place, const LogPosition& position
   const std::uint64_t used = log_distance_bytes(position.tail, position.head, place.sectors) + kOwnBytes;
   reserve_head_.take_unchecked(used);
   write_head_.take_unchecked(used);
+  if (options.budget == nullptr) memory_charged_.store(memory_limit_, std::memory_order_relaxed);
 }
 
 Log::~Log() {
   stop();
   ring_.reset();
   TW_ASSERT(reserve_granted_bytes() == 0 && write_granted_bytes() == 0, "the log ends with tickets out");
+  if (options_.budget != nullptr) {
+    options_.budget->uncharge(MemoryKind::kLog, static_cast<std::uint64_t>(memory_charged_bytes()));
+  }
 }
 
 void Log::start(Ail& ail) {
@@ -73,6 +95,7 @@ Result<LogTicket> Log::reserve(std::uint32_t payload_bytes, std::uint32_t units,
   // A checkpoint of this size beside the one before it, which is on its way home, must fit.
   if (all > size_bytes() / 2) return TW_FAIL(kNoSpace);
   if (unmounted_.load(std::memory_order_acquire) || is_shut_down()) return TW_FAIL(kShutDown);
+  if (!memory_admits()) TW_TRY(wait_for_memory());
   TW_TRY(reserve_head_.take(all, *this));
   write_head_.take_unchecked(all);
   return LogTicket{.unit_bytes = static_cast<std::uint32_t>(unit),
@@ -231,6 +254,7 @@ LogStats Log::stats() const {
   LogStats stats;
   stats.cil = cil_.stats();
   stats.buffers = ring_->stats();
+  stats.flushes = tickets_.stats();
   stats.forces = forces_.load(std::memory_order_relaxed);
   stats.waits_for_space = reserve_head_.waits() + write_head_.waits();
   MutexLock hold(lock_);
@@ -238,6 +262,7 @@ LogStats Log::stats() const {
   stats.aborted_checkpoints = aborted_;
   stats.tail_records = tail_records_;
   stats.throttled = throttled_;
+  stats.waits_for_memory = waits_for_memory_;
   return stats;
 }
 

@@ -39,6 +39,7 @@
 #include <span>
 #include <vector>
 
+#include "base/memory_budget.h"
 #include "base/result.h"
 #include "base/sync.h"
 #include "base/thread.h"
@@ -56,6 +57,8 @@ struct LogOptions {
   std::uint32_t buffer_bytes = disk::kDefaultLogBufferBytes;  // a multiple of the write unit
   std::uint64_t soft_bytes = 0;             // 0: disk::soft_checkpoint_bytes()
   Duration worker_interval = seconds(30);   // the age at which metadata is written; Duration::max(): never
+  MemoryBudget* budget = nullptr;           // charged for images (kLog); null: only bounded
+  Duration memory_patience = seconds(10);   // how long a reservation waits for the budget
 };
 
 // Where the log goes on: from mkfs or recovery.
@@ -79,8 +82,10 @@ class LogShutdownListener {
 struct LogStats {
   CilStats cil;
   IclogStats buffers;
+  FlushTicketStats flushes;
   std::uint64_t forces = 0, checkpoints = 0, tail_records = 0, throttled = 0, waits_for_space = 0;
   std::uint64_t aborted_checkpoints = 0;
+  std::uint64_t waits_for_memory = 0;
 };
 
 class Log final : public LogForcer, public TailListener, private GrantHead::Queued, private RecordOwner {
@@ -95,7 +100,9 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   // ---- transactions ----
   // Space for `units` commits of up to payload_bytes each (LogItem sizes, operation headers included). Waits
   // for space: no object that pins the tail may be held. `rolls`: roll() will be called.
-  // kNoSpace: more than half of the log could ever give; kShutDown.
+  // It waits for memory, too, while images take as much as they may (docs/log.md).
+  // kNoSpace: more than half of the log could ever give; kNoMemory: the budget has had nothing for so long;
+  // kShutDown.
   Result<LogTicket> reserve(std::uint32_t payload_bytes, std::uint32_t units, bool rolls) TW_EXCLUDES(lock_);
   // Answers the sequence for force(). May wait, with nothing held, until a checkpoint that is full is closed.
   std::uint64_t commit(std::span<LogItem* const> items, LogTicket& ticket) TW_EXCLUDES(lock_);
@@ -111,6 +118,11 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   Result<void> force_all() { return force(cil_.last_used_sequence()); }
   void force(ForceMode mode) override;  // LogForcer
   std::uint64_t stable_sequence() const TW_EXCLUDES(lock_);
+  // For data on the log's device, which is written in place: a ticket is taken when the write has completed,
+  // and flush() returns when it is durable. The flush before a commit record serves as well: an fsync that
+  // commits (ticket, commit, force, flush) sends none of its own.
+  FlushTicket flush_ticket() const { return tickets_.take(); }
+  Result<void> flush(FlushTicket ticket) { return tickets_.flush(ticket); }
 
   // ---- life ----
   // Writes the record that says that nothing is to be recovered. Everything has been forced, the AIL is
@@ -123,6 +135,10 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   void stop() TW_EXCLUDES(lock_);
 
   // ---- where it stands ----
+  // Charged for images ahead of their use, and the most that ever is.
+  std::int64_t memory_charged_bytes() const { return memory_charged_.load(std::memory_order_relaxed); }
+  std::int64_t memory_limit_bytes() const { return memory_limit_; }
+  const Cil& cil() const { return cil_; }
   Lsn published_tail() const TW_EXCLUDES(lock_);
   Lsn head() const TW_EXCLUDES(lock_);
   std::uint64_t size_bytes() const { return std::uint64_t{place_.sectors} * kLogSectorBytes; }
@@ -163,6 +179,14 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   std::int64_t granted_bytes(const GrantHead& head) const TW_EXCLUDES(lock_);
   void give_back(std::int64_t bytes);
 
+  // ---- memory (log_memory.cc) ----
+  bool memory_admits() const {
+    return cil_.memory_bytes() + memory_margin_ <= memory_charged_.load(std::memory_order_relaxed);
+  }
+  Result<void> wait_for_memory() TW_EXCLUDES(lock_);
+  bool charge_step_locked() TW_REQUIRES(lock_);
+  void give_memory_back_locked() TW_REQUIRES(lock_);
+
   // ---- constant after start() ----
   const LogPlace place_;
   const LogOptions options_;
@@ -171,13 +195,19 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
 
   GrantHead reserve_head_;
   GrantHead write_head_;
+  FlushTickets tickets_;
   std::unique_ptr<IclogRing> ring_;
   const RecordCosts costs_;
+  const CilLimits limits_;
   Cil cil_;
+  const std::int64_t memory_limit_;
+  const std::int64_t memory_step_;    // charged at a time
+  const std::int64_t memory_margin_;  // what the count of images may lag behind
 
   Atomic<bool> dead_{false};  // acquire and release: who sees it sees why
   Atomic<bool> unmounted_{false};  // release in unmount(), acquire in reserve()
   Atomic<std::uint64_t> forces_{0};
+  Atomic<std::int64_t> memory_charged_{0};  // relaxed: a sum
 
   // ---- under lock_ ----
   alignas(kCacheLine) mutable Mutex lock_ TW_ACQUIRED_AFTER(kRankIclog) TW_ACQUIRED_BEFORE(kRankAil);
@@ -199,6 +229,7 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   std::uint64_t aborted_ TW_GUARDED_BY(lock_) = 0;
   std::uint64_t tail_records_ TW_GUARDED_BY(lock_) = 0;
   std::uint64_t throttled_ TW_GUARDED_BY(lock_) = 0;
+  std::uint64_t waits_for_memory_ TW_GUARDED_BY(lock_) = 0;
   CondVar worker_;   // there is something for the worker
   CondVar changed_;  // stable_sequence_, closed_sequence_, or the log has died
 

@@ -85,6 +85,7 @@ void Log::end_checkpoint(Checkpoint& checkpoint, bool stable) {
   }
   cil_.ended(checkpoint);
   MutexLock hold(lock_);
+  give_memory_back_locked();
   if (stable) {
     TW_ASSERT(checkpoint.sequence == stable_sequence_ + 1, "checkpoints become stable out of order");
     stable_sequence_ = checkpoint.sequence;

@@ -7,13 +7,18 @@ namespace {
 
 LockClass journal_class{"journal", LockRank::kCompletion};
 
+LogOptions charged(LogOptions options, BufferTarget& target) {
+  if (options.budget == nullptr) options.budget = &target.cache().budget();
+  return options;
+}
+
 }  // namespace
 
 Journal::Journal(BufferTarget& target, const LogPlace& place, const LogPosition& position,
                  const JournalOptions& options, Listener* listener)
     : target_(target),
       listener_(listener),
-      log_(target.device(), place, position, options.log, *this),
+      log_(target.device(), place, position, charged(options.log, target), *this),
       ail_({.log_sectors = place.sectors, .force = options.ail_force}, log_, *this, log_),
       lock_(journal_class) {
   log_.start(ail_);

@@ -80,6 +80,7 @@ class LogRig final : public AilWriter, public LogShutdownListener {
     std::uint64_t soft_bytes = 0;
     Lsn head = Lsn::make(1, 0);
     bool pusher = true;
+    MemoryBudget* budget = nullptr;
   };
   static constexpr std::uint64_t kLogOffset = 64 * 1024;
 
@@ -92,7 +93,9 @@ class LogRig final : public AilWriter, public LogShutdownListener {
             {.buffers = setup.buffers,
              .buffer_bytes = setup.buffer_bytes,
              .soft_bytes = setup.soft_bytes,
-             .worker_interval = Duration::max()},
+             .worker_interval = Duration::max(),
+             .budget = setup.budget,
+             .memory_patience = Duration{0}},
             *this),
         ail({.log_sectors = setup.sectors}, log, *this, log) {
     log.start(ail);
