@@ -190,7 +190,7 @@ constexpr const char* kCrashFooter =
     "device with a volatile cache may hold then: every subset of the writes that no flush covers, up to ten\n"
     "of them, samples beyond; torn at 512 bytes; and the same again for each recovery. The same options\n"
     "explore the same states, except under --time. A failure prints a string for --replay.\n"
-    "Workloads: toy. Times: 500ms, 5s, 2m.\n"
+    "Workloads: toy, mock, trans. Times: 500ms, 5s, 2m.\n"
     "Exit status: 0 no state failed, 1 one did, 2 usage. docs/crash-model.md has the rest.";
 
 constexpr std::array kSubcommands = {

@@ -11,9 +11,8 @@ LogReader::LogReader(BlockDevice& device, const LogPlace& place)
     : device_(device),
       place_(place),
       piece_sectors_(
-          std::clamp(place.sectors / 8 / kUnitSectors * kUnitSectors, kUnitSectors, kMostPieceSectors)),
-      piece_(static_cast<std::byte*>(
-          ::operator new(std::size_t{piece_sectors_} * kLogSectorBytes, std::align_val_t{4096}))) {
+          std::clamp((place.sectors / kPieces + kUnitSectors - 1) / kUnitSectors * kUnitSectors, kUnitSectors,
+                     kMostPieceSectors)) {
   TW_ASSERT(place.sectors != 0 && place.sectors % kUnitSectors == 0, "a log is made of whole write units");
 }
 
@@ -25,15 +24,21 @@ Result<std::uint32_t> LogReader::cycle_at(std::uint32_t sector) {
 }
 
 Result<std::span<const std::byte>> LogReader::unit(std::uint32_t sector) {
-  const std::uint32_t piece_at = sector / piece_sectors_ * piece_sectors_;
-  if (piece_at != piece_at_) {
-    const std::uint32_t sectors = std::min(piece_sectors_, place_.sectors - piece_at);
-    piece_at_ = UINT32_MAX;
-    TW_TRY(device_.read(place_.offset_bytes + std::uint64_t{piece_at} * kLogSectorBytes,
-                        {piece_.get(), std::size_t{sectors} * kLogSectorBytes}, IoCause::kLog));
-    piece_at_ = piece_at;
+  const std::uint32_t number = sector / piece_sectors_;
+  const std::uint32_t at = number * piece_sectors_;
+  Piece& piece = pieces_[number % kPieces];
+  if (piece.at != at) {
+    if (piece.bytes == nullptr) {
+      piece.bytes.reset(static_cast<std::byte*>(
+          ::operator new(std::size_t{piece_sectors_} * kLogSectorBytes, std::align_val_t{4096})));
+    }
+    const std::uint32_t sectors = std::min(piece_sectors_, place_.sectors - at);
+    piece.at = UINT32_MAX;
+    TW_TRY(device_.read(place_.offset_bytes + std::uint64_t{at} * kLogSectorBytes,
+                        {piece.bytes.get(), std::size_t{sectors} * kLogSectorBytes}, IoCause::kLog));
+    piece.at = at;
   }
-  return std::span<const std::byte>(piece_.get() + std::size_t{sector - piece_at} * kLogSectorBytes,
+  return std::span<const std::byte>(piece.bytes.get() + std::size_t{sector - at} * kLogSectorBytes,
                                     disk::kLogWriteUnitBytes);
 }
 

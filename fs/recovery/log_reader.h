@@ -1,11 +1,13 @@
 // fs/recovery/log_reader.h: records of a log as they lie on a device, each checked before it is believed.
-// Owns:      a piece of the log in memory, and the record that was opened last.
+// Owns:      pieces of the log in memory, and the record that was opened last. It may not see what is written
+//            to the log while it lives.
 // Threads:   one owner. Reads wait for the device.
 // Units:     sectors of 512 bytes; records begin at multiples of the write unit.
 // Errors:    those of the device. What is not a valid record is no error here: there is none.
 // Invariant: nothing outside the log is read, whatever a header says; a record counts only if magic, UUID,
 //            length, CRC, place and the cycle of each of its sectors are right.
 #pragma once
+#include <array>
 #include <memory>
 #include <new>
 #include <span>
@@ -37,9 +39,10 @@ class LogReader {
   Result<std::span<const std::byte>> open(Lsn lsn);
 
  private:
-  // Read at once; of a small log an eighth, since crash exploration opens such by the million, and larger
-  // pieces would be mapped and unmapped each time.
+  // Read at once. Eight are kept: all of a small log (crash exploration opens such by the million), or what
+  // bisection looks through, which the chain reads again.
   static constexpr std::uint32_t kMostPieceSectors = 512;
+  static constexpr std::uint32_t kPieces = 8;
   struct Free {
     void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{4096}); }
   };
@@ -49,8 +52,11 @@ class LogReader {
   BlockDevice& device_;
   const LogPlace place_;
   const std::uint32_t piece_sectors_;
-  std::unique_ptr<std::byte, Free> piece_;
-  std::uint32_t piece_at_ = UINT32_MAX;  // its first sector
+  struct Piece {
+    std::unique_ptr<std::byte, Free> bytes;
+    std::uint32_t at = UINT32_MAX;  // its first sector
+  };
+  std::array<Piece, kPieces> pieces_;  // the n-th of the log at n % kPieces
   std::vector<std::byte> record_;
 };
 
