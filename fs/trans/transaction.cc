@@ -111,6 +111,7 @@ void Transaction::log(LogItem& item) {
 
 void Transaction::invalidate(Buffer& buffer) {
   Joined& one = joined(buffer);
+  TW_ASSERT(!one.kept, "a buffer is freed that is to stay locked");
   static_cast<BufferItem*>(one.item)->mark_stale();
   one.dirty = dirty_ = true;
 }
@@ -121,6 +122,7 @@ void Transaction::order(Buffer& buffer) {
 
 void Transaction::keep(Buffer& buffer) {
   Joined& one = joined(buffer);
+  TW_ASSERT(!static_cast<BufferItem*>(one.item)->stale(), "a freed buffer's lock is the log's to give up");
   one.kept = true;
   static_cast<BufferItem*>(one.item)->set_kept(true);
 }

@@ -219,6 +219,98 @@ SIM_TEST_WITH(FaultLogSim, WhatIsCommittedBeforeTheLogStopsIsNotLeftBehind, kFew
   SIM_CHECK(a.pins.load(std::memory_order_relaxed) == 0);
 }
 
+// ---- how full the open checkpoint is ----
+
+constexpr std::uint32_t kSoft = 6400;  // a shard tells its sum in steps of 100
+
+class CilFill : public testing::Test {
+ protected:
+  // Operations of so many bytes in all, in one item.
+  Cil::Fill commit(LoggedObject& object, std::size_t bytes) TW_NO_THREAD_SAFETY_ANALYSIS {
+    object.lock.lock();
+    object.text = std::string(bytes - 2 * LogVectorWriter::kOpBytes - object.name.size(), 'x');
+    LogItem* const items[] = {&object};
+    return cil.commit(items, ticket).fill;
+  }
+  ~CilFill() override { static_cast<void>(cil.close()); }
+
+  LoggedObject a{"a"}, b{"b"};
+  LogTicket ticket{.available_bytes = 1 << 20};
+  Cil cil{{.payload_bytes = 16'000, .header_bytes = 512}, kSoft, 1};
+};
+
+TEST_F(CilFill, IsLowBelowItsSoftLimit) { EXPECT_EQ(commit(a, kSoft - 1), Cil::Fill::kLow); }
+TEST_F(CilFill, IsSoftFromThereOn) { EXPECT_EQ(commit(a, kSoft), Cil::Fill::kSoft); }
+TEST_F(CilFill, IsSoftBelowTwiceThat) { EXPECT_EQ(commit(a, 2 * kSoft - 1), Cil::Fill::kSoft); }
+TEST_F(CilFill, IsHardFromTwiceThatOn) { EXPECT_EQ(commit(a, 2 * kSoft), Cil::Fill::kHard); }
+
+TEST_F(CilFill, IsLowAgainOnceItHasShrunk) {
+  EXPECT_EQ(commit(a, 2 * kSoft), Cil::Fill::kHard);
+  EXPECT_EQ(commit(a, 200), Cil::Fill::kLow);
+}
+
+TEST_F(CilFill, IsLowAgainOnceAnIntentIsDone) {
+  EXPECT_EQ(commit(a, 2 * kSoft), Cil::Fill::kHard);
+  b.done_with = &a;
+  EXPECT_EQ(commit(b, 200), Cil::Fill::kLow);
+}
+
+TEST_F(CilFill, IsLowAgainAfterTheSwitch) {
+  EXPECT_EQ(commit(a, 2 * kSoft), Cil::Fill::kHard);
+  const auto closed = cil.close();
+  EXPECT_EQ(commit(b, 200), Cil::Fill::kLow);
+  EXPECT_GE(closed->granted_bytes, 2 * kSoft);
+}
+
+// ---- grants ----
+
+struct NobodyAsked final : GrantHead::Queued {
+  void space_wanted() override {}
+};
+
+TEST(FaultGrant, GivesTheLastByteAndNoMore) {
+  GrantHead head(100);
+  NobodyAsked nobody;
+  EXPECT_TRUE(head.take(100, nobody).has_value());
+  EXPECT_EQ(head.used_bytes(), 100);
+  head.give_back(100);
+}
+
+// Found dead only once it queues: it would wait for ever.
+TEST(FaultGrant, RefusesWhoWouldWaitForADeadLog) {
+  GrantHead head(100);
+  NobodyAsked nobody;
+  head.take_unchecked(100);
+  head.shut_down();
+  const auto refused = head.take(1, nobody);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Reason::kShutDown);
+}
+
+// A roll beyond its units has its share of one head, waits for the other, and the log dies.
+SIM_TEST_WITH(FaultLogSim, ARollThatTheLogDiesUnderGivesBackWhatItHad, (sim::Options{.schedules = 20})) {
+  LoggedObject a("a");
+  LogRig rig({.sectors = 160, .pusher = false});
+  rig.add(a);
+  auto rolling = rig.log.reserve(20'000, 1, true);
+  SIM_CHECK(rolling.has_value());
+  auto other = rig.log.reserve(28'000, 1, false);
+  SIM_CHECK(other.has_value());
+  [&]() TW_NO_THREAD_SAFETY_ANALYSIS { a.lock.lock(); }();
+  a.text = std::string(19'900, 'x');  // and stays where it is: there is no pusher
+  LogItem* const items[] = {&a};
+  rig.log.commit(items, *rolling);
+  Thread roller("roll", [&] { SIM_CHECK(!rig.log.roll(*rolling).has_value()); });
+  while (rig.log.stats().waits_for_space < 1) sleep_for(milliseconds(1));
+  rig.log.shut_down(Error{Reason::kIo, 0, 0});
+  roller.join();
+  rig.log.end(*rolling);
+  rig.log.end(*other);
+  rig.close();
+  SIM_CHECK(rig.log.reserve_granted_bytes() == 0);
+  SIM_CHECK(rig.log.write_granted_bytes() == 0);
+}
+
 // Somebody waited for what a ticket held. The worker had looked, and found nothing to write; then the
 // ticket's space went into the open checkpoint, which nobody closed before the 30 s were over.
 SIM_TEST_WITH(FaultLogSim, WhatATicketLeavesInTheOpenCheckpointIsWrittenForWhoWaits, kFew) {

@@ -85,6 +85,18 @@ TEST(FaultTransaction, ABlockThatIsRefusedLeavesNoHoldOnThoseThatHaveJoined) {
   rig.expect_at_rest();
 }
 
+// The log unlocks a freed block's buffer. A transaction that kept it would unlock it again, whoever has it then.
+TEST(FaultTransactionDeathTest, AFreedBufferIsNotKept) {
+  TransRig rig;
+  auto transaction = rig.begin(2);
+  const auto first = transaction->make(TransRig::at(0), 1, kMockType);
+  const auto second = transaction->make(TransRig::at(1), 1, kMockType);
+  transaction->keep(**first);
+  EXPECT_DEATH(transaction->invalidate(**first), "a buffer is freed that is to stay locked");
+  transaction->invalidate(**second);
+  EXPECT_DEATH(transaction->keep(**second), "a freed buffer's lock is the log's to give up");
+}
+
 LockClass cil_rank{"fault-cil-context", LockRank::kCilContext};
 
 // The buffer lock goes from thread to thread, and so is on no thread's stack of locks; whoever waits for it
