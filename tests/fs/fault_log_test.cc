@@ -102,6 +102,26 @@ TEST(FaultLog, SpaceIsNotUsedAgainBeforeATailThatFreesItIsStable) {
   waiter.join();
 }
 
+// A commit record that waits for the one before it, and then the mount dies: it is not sent after that.
+TEST(FaultLog, NothingIsSubmittedAfterAShutdown) {
+  FaultyDevice device(RamDevice::make(LogRig::kLogOffset + 1024 * 512).value());
+  device.add({.op = IoOp::kWrite, .effect = FaultEffect::kStall});
+  LoggedObject a("a");
+  LogRig rig({.pusher = false}, &device);
+  rig.add(a);
+  rig.change(a, std::string(20'000, 'x'));  // two records
+  rig.log.force(ForceMode::kStart);
+  device.wait_stalled(1);
+  while (rig.log.stats().buffers.records < 2) yield_thread();
+  rig.log.shut_down(Error{Reason::kIo, 0, 0});
+  device.release_stalled();
+  rig.close();
+  EXPECT_EQ(device.stats().writes, 1U);
+  EXPECT_EQ(rig.log.stable_sequence(), 0U);
+  EXPECT_EQ(a.aborts.load(std::memory_order_relaxed), 1U);
+  EXPECT_EQ(a.pins.load(std::memory_order_relaxed), 0);
+}
+
 // A thread of the log that needs log space waits for itself.
 TEST(FaultLogDeathTest, ThreadsThatFreeLogSpaceNeverReserveIt) {
 #if !defined(TW_DASSERT_ON)

@@ -53,6 +53,53 @@ SIM_TEST_WITH(FaultTransactionSim, WhatIsAbortedNeverReachesTheDevice, (sim::Opt
   rig.expect_at_rest();
 }
 
+// A checkpoint with a block's last image completes after the block was freed, and before that is stable. A crash
+// brings the block back, so the tail must not pass that image.
+TEST(FaultTransaction, ABlockThatIsFreedPinsTheTailUntilThatIsStable) {
+  TransRig rig;
+  rig.buf.device->add({.op = IoOp::kWrite, .effect = FaultEffect::kStall});
+  const std::uint64_t first = rig.change(0, 1);
+  rig.journal->log().force(ForceMode::kStart);
+  rig.buf.device->wait_stalled(1);
+  auto transaction = rig.begin();
+  const auto buffer = transaction->read(TransRig::at(0), 1, kMockType);
+  ASSERT_TRUE(buffer.has_value());
+  transaction->invalidate(**buffer);
+  ASSERT_TRUE(transaction->commit().has_value());
+  rig.buf.device->release_stalled();
+  while (rig.journal->log().stable_sequence() < first) yield_thread();
+  EXPECT_EQ(rig.journal->ail().min_lsn(), Lsn::make(1, 0));
+  ASSERT_TRUE(rig.journal->log().force_all().has_value());
+  ASSERT_TRUE(rig.journal->quiesce().has_value());
+  rig.expect_at_rest();
+}
+
+// The pusher meets a buffer whose write is on its way, and does not try its lock.
+TEST(FaultTransaction, AWriteOnItsWayHomeIsPassedBy) {
+  TransRig rig(true);
+  rig.change(0, 1);
+  ASSERT_TRUE(rig.journal->log().force_all().has_value());
+  rig.buf.device->add({.op = IoOp::kWrite, .effect = FaultEffect::kStall});
+  rig.journal->ail().push_all();
+  rig.buf.device->wait_stalled(1);
+  while (rig.journal->ail().stats().flushing + rig.journal->ail().stats().locked == 0) {
+    rig.journal->ail().push_all();
+    yield_thread();
+  }
+  EXPECT_EQ(rig.journal->ail().stats().locked, 0U);
+  rig.buf.device->release_stalled();
+  ASSERT_TRUE(rig.journal->quiesce().has_value());
+  rig.expect_at_rest();
+}
+
+// Nobody forces, nobody needs space: the log's worker brings it home all the same.
+SIM_TEST_WITH(FaultTransactionSim, WhatNobodyAsksForGoesHomeWithTime, (sim::Options{.schedules = 20})) {
+  TransRig rig(false, 0, 0, seconds(1));
+  SIM_CHECK(rig.change(0, 1) != 0);
+  sleep_for(seconds(4));
+  SIM_CHECK(rig.home(0) == 1);
+}
+
 // A buffer that was queued to go home, relogged before it was submitted, and then the mount died.
 SIM_TEST_WITH(FaultTransactionSim, AQueueHoldsNothingAfterAShutdown, (sim::Options{.schedules = 400})) {
   TransRig rig;

@@ -8,7 +8,8 @@ namespace tidewheel {
 
 class TransRig final : public BufferPolicy, public Journal::Listener {
  public:
-  explicit TransRig(bool asynchronous = false, std::uint32_t log_sectors = 0, std::uint32_t retries = 0)
+  explicit TransRig(bool asynchronous = false, std::uint32_t log_sectors = 0, std::uint32_t retries = 0,
+                    Duration worker_interval = Duration::max())
       : retries_(retries), buf({.policy = this, .asynchronous = asynchronous}) {
     place = {.offset_bytes = buf.geometry.address_of(buf.geometry.log_start).bytes(),
              .sectors = log_sectors != 0 ? log_sectors : buf.geometry.log_blocks * 8,
@@ -17,7 +18,7 @@ class TransRig final : public BufferPolicy, public Journal::Listener {
     JournalOptions options;
     options.log.buffer_bytes = 16 * 1024;
     options.log.buffers = 4;
-    options.log.worker_interval = Duration::max();
+    options.log.worker_interval = worker_interval;
     const LogPosition position{.tail = start, .head = start};
     journal = std::make_unique<Journal>(*buf.target, place, position, options, this);
   }
