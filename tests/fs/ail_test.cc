@@ -109,6 +109,15 @@ TEST_F(AilTest, TellsOnlyWhenTheTailHasMoved) {
   EXPECT_EQ(log.tail_moves, before + 2) << "a relogged first item moves the tail as well";
 }
 
+// The newest checkpoint's own space can be had now, although the tail is its start as before.
+TEST_F(AilTest, TellsWhenItIsEmptiedThoughTheTailStays) {
+  MockItem& a = add(Lsn::make(1, 10));
+  const std::uint32_t before = log.tail_moves;
+  remove(a);
+  EXPECT_EQ(ail.tail_lsn(), Lsn::make(1, 10));
+  EXPECT_EQ(log.tail_moves, before + 1);
+}
+
 TEST_F(AilTest, LeavesAnItemThatWasReloggedDuringItsWrite) {
   MockItem& a = add(Lsn::make(1, 10));
   insert(a, Lsn::make(1, 30));

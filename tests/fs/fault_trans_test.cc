@@ -53,8 +53,8 @@ SIM_TEST_WITH(FaultTransactionSim, WhatIsAbortedNeverReachesTheDevice, (sim::Opt
   rig.expect_at_rest();
 }
 
-// A checkpoint with a block's last image completes after the block was freed, and before that is stable. A crash
-// brings the block back, so the tail must not pass that image.
+// A checkpoint with a block's last image completes after the block was freed, and before that is stable. A
+// crash brings the block back, so the tail must not pass that image.
 TEST(FaultTransaction, ABlockThatIsFreedPinsTheTailUntilThatIsStable) {
   TransRig rig;
   rig.buf.device->add({.op = IoOp::kWrite, .effect = FaultEffect::kStall});
@@ -72,6 +72,21 @@ TEST(FaultTransaction, ABlockThatIsFreedPinsTheTailUntilThatIsStable) {
   ASSERT_TRUE(rig.journal->log().force_all().has_value());
   ASSERT_TRUE(rig.journal->quiesce().has_value());
   rig.expect_at_rest();
+}
+
+TEST(FaultTransaction, ACommitIntoADeadLogIsRefused) {
+  for (const bool rolls : {false, true}) {
+    TransRig rig;
+    auto transaction = rig.begin(2);
+    ASSERT_TRUE(rig.write(*transaction, 0, 1));
+    rig.journal->shut_down(Error{Reason::kIo, 0, 0});
+    const auto refused = rolls ? transaction->roll() : transaction->commit();
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, Reason::kShutDown);
+    EXPECT_EQ(rig.journal->log().stats().cil.commits, 0U);
+    rig.journal->close();
+    rig.expect_at_rest();
+  }
 }
 
 // The pusher meets a buffer whose write is on its way, and does not try its lock.
@@ -132,7 +147,8 @@ TEST(FaultTransaction, ABlockThatIsRefusedLeavesNoHoldOnThoseThatHaveJoined) {
   rig.expect_at_rest();
 }
 
-// The log unlocks a freed block's buffer. A transaction that kept it would unlock it again, whoever has it then.
+// The log unlocks a freed block's buffer. A transaction that kept it would unlock it again, whoever has it
+// then.
 TEST(FaultTransactionDeathTest, AFreedBufferIsNotKept) {
   TransRig rig;
   auto transaction = rig.begin(2);
