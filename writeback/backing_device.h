@@ -80,8 +80,8 @@ class BackingDevice {
   void set_pause_after(std::uint64_t bytes) { pause_after_.store(bytes, std::memory_order_relaxed); }
   // ThrottleInputs::last_wakeup. seq_cst, by compare and exchange: who gets a place after it has it alone.
   Atomic<std::int64_t> last_wakeup_ns{INT64_MIN};
-  // WorkFacts::last_activity. seq_cst: raised, and then the engine's activity_armed_ is read; a flusher clears
-  // that and then reads this.
+  // WorkFacts::last_activity. seq_cst: raised, and then the engine's activity_armed_ is read; a flusher
+  // clears that and then reads this.
   Atomic<std::int64_t> last_activity_ns{INT64_MIN};
 
  private:

@@ -30,8 +30,8 @@ std::shared_ptr<SyncRun> WritebackContext::announce_sync() {
   return queued_sync_;
 }
 
-// As a caller whose deadline has come. (A run that is under way covers what was dirty when it began: another one
-// follows it.)
+// As a caller whose deadline has come. (A run that is under way covers what was dirty when it began: another
+// one follows it.)
 void WritebackContext::begin_drain() {
   MutexLock guard(lock_);
   if (syncs_aborted_) return;

@@ -13,10 +13,11 @@ class Steady final : public WorkPolicy {
   }
 };
 
-// For a device that costs something to wake (a disk that spins down, a radio, a machine in the cloud). Whatever
-// wakes it, everything that is dirty is written before it goes to sleep again, so that the next time is as late
-// as it can be: once it has been quiet for a while after the last other I/O. It is woken for what is as old as
-// `expire` (set that to minutes), for syncs, and for writers who are held up; not for a threshold passed.
+// For a device that costs something to wake (a disk that spins down, a radio, a machine in the cloud).
+// Whatever wakes it, everything that is dirty is written before it goes to sleep again, so that the next time
+// is as late as it can be: once it has been quiet for a while after the last other I/O. It is woken for what
+// is as old as `expire` (set that to minutes), for syncs, and for writers who are held up; not for a
+// threshold passed.
 class Batching final : public WorkPolicy {
  public:
   std::string_view name() const override { return "batching"; }

@@ -4,8 +4,8 @@
 // Threads:   a policy is asked by every flusher at once, and has no state.
 // Units:     nanoseconds of the engine's clock.
 // Errors:    none.
-// Policies are pure: they are handed `now` and what they may know, sleep never and read no clock. Swapped while
-// the engine runs: WritebackEngine::set_work_policy().
+// Policies are pure: they are handed `now` and what they may know, sleep never and read no clock. Swapped
+// while the engine runs: WritebackEngine::set_work_policy().
 #pragma once
 #include <memory>
 #include <string>
@@ -20,8 +20,8 @@ struct WorkFacts {
   Instant now;
   Duration expire;    // EngineOptions::expire, interval
   Duration interval;
-  // Of the device: the end of the last I/O that was not a drain's (a sync's, an fsync's, periodic work's ...),
-  // or what the program told by note_activity(). Instant::min(): never.
+  // Of the device: the end of the last I/O that was not a drain's (a sync's, an fsync's, periodic work's
+  // ...), or what the program told by note_activity(). Instant::min(): never.
   Instant last_activity = Instant::min();
   bool writers_held = false;  // some writer waits, or pauses
 };

@@ -256,7 +256,9 @@ class CilFill : public testing::Test {
 
   LoggedObject a{"a"}, b{"b"};
   LogTicket ticket{.available_bytes = 1 << 20};
-  Cil cil{{.payload_bytes = 16'000, .header_bytes = 512}, kSoft, 1};
+  Cil cil{{.payload_bytes = 16'000, .header_bytes = 512},
+          {.soft_bytes = kSoft, .soft_memory_bytes = 1ULL << 30},
+          1};
 };
 
 TEST_F(CilFill, IsLowBelowItsSoftLimit) { EXPECT_EQ(commit(a, kSoft - 1), Cil::Fill::kLow); }
