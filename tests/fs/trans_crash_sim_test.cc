@@ -21,7 +21,8 @@ constexpr std::uint64_t kOwn = 5;                   // blocks of each thread: it
 constexpr std::uint64_t kShared = kThreads * kOwn;  // a block that all of them change, a chunk each
 constexpr std::uint32_t kTransactions = 9;
 
-const MockLayout kLayout{.objects = kShared + 1, .log_blocks = 36};
+// Room for two chains: the third thread waits.
+const MockLayout kLayout{.objects = kShared + 1, .log_blocks = 28};
 
 // What one thread's transactions leave.
 struct Left {
