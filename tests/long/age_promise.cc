@@ -1,7 +1,6 @@
 // The age promise (tests/writeback/age_run.h) over a thousand million dirtying events in virtual time, a
 // quarter of them each with sparse and dense dirt on a fast and a slow device. Prints the seed of each run
-// and how far it is; what fails is run again alone with --seed (and the same --events, for one run a
-// fortieth).
+// and how far it is; what fails is run again alone with --seed (and a fortieth of the events).
 //   age_promise [--events N] [--seed S]
 // Exit: 0 the promise was kept, 1 it was not, 2 usage. tests/run --full runs it.
 #include <algorithm>
