@@ -152,7 +152,7 @@ TEST(CrashProgram, RefusesOneLineAtATime) {
 TEST(CrashProgram, EndsInOrderWhenInterrupted) {
   std::string text;
   // timeout answers 124 when the program ended after the signal, whatever its own status.
-  EXPECT_EQ(run_line("timeout -s INT 1 PROGRAM crash --states 1000000000 --json -", text), 124);
+  EXPECT_EQ(run_line("timeout -s INT 3 PROGRAM crash --states 1000000000 --json -", text), 124);
   const auto json = nlohmann::json::parse(text, nullptr, false);
   ASSERT_FALSE(json.is_discarded()) << text;
   EXPECT_TRUE(json.at("interrupted"));
