@@ -1,4 +1,5 @@
 // The age promise at the length of a usual run; tests/long/age_promise.cc makes it a thousand million events.
+#include <algorithm>
 #include <cstdio>
 
 #include "age_run.h"
