@@ -24,8 +24,12 @@ std::uint64_t FlushTickets::begin_locked() {
 }
 
 void FlushTickets::end_locked(std::uint64_t number, bool good) {
-  std::uint64_t& newest = good ? newest_good_ : newest_failed_;
-  newest = std::max(newest, number);
+  if (good) {
+    newest_good_ = std::max(newest_good_, number);
+  } else {
+    failed_before_ = std::max(failed_before_, std::min(newest_failed_, number));
+    newest_failed_ = std::max(newest_failed_, number);
+  }
   --under_way_;
   ended_.notify_all();
 }
@@ -40,10 +44,12 @@ Result<void> FlushTickets::flush(FlushTicket ticket) {
   {
     MutexLock hold(lock_);
     for (;;) {
-      // Of a failed one and a good one after it the first counts.
+      // Of a failed one and a good one after it the first counts. Of two that failed, and a good one, nobody
+      // knows any more which was the first: an error too many is harmless, one too few is not.
       const bool failed = newest_failed_ > ticket.last_begun;
       const bool covered = newest_good_ > ticket.last_begun;
-      if (failed && (!covered || newest_failed_ < newest_good_)) return TW_FAIL(kIo);
+      const bool failed_twice = failed_before_ > ticket.last_begun;
+      if (failed && (!covered || newest_failed_ < newest_good_ || failed_twice)) return TW_FAIL(kIo);
       if (covered) {
         ++stats_.shared;
         return {};

@@ -61,6 +61,7 @@ class FlushTickets {
   std::uint64_t begun_ TW_GUARDED_BY(lock_) = 0;
   std::uint64_t newest_good_ TW_GUARDED_BY(lock_) = 0;
   std::uint64_t newest_failed_ TW_GUARDED_BY(lock_) = 0;
+  std::uint64_t failed_before_ TW_GUARDED_BY(lock_) = 0;  // the newest but one that failed
   std::uint32_t under_way_ TW_GUARDED_BY(lock_) = 0;
   FlushTicketStats stats_ TW_GUARDED_BY(lock_);
   CondVar ended_;

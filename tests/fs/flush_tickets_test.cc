@@ -80,6 +80,18 @@ TEST_F(FlushTicketsTest, TellsAFailureToAllWhomItWouldHaveCovered) {
   EXPECT_TRUE(tickets_.flush(late).has_value());
 }
 
+TEST_F(FlushTicketsTest, RememberAFailureBehindALaterOne) {
+  const FlushTicket early = tickets_.take();
+  device_.add({.op = IoOp::kFlush});
+  EXPECT_EQ(tickets_.flush(tickets_.take()).error().code, Reason::kIo);
+  const FlushTicket middle = tickets_.take();
+  EXPECT_TRUE(tickets_.flush(middle).has_value());
+  device_.add({.op = IoOp::kFlush});
+  EXPECT_EQ(tickets_.flush(tickets_.take()).error().code, Reason::kIo);
+  EXPECT_EQ(tickets_.flush(early).error().code, Reason::kIo) << "the first one failed, whatever came after";
+  EXPECT_TRUE(tickets_.flush(middle).has_value()) << "a flush between the two covers it";
+}
+
 // The flush before a commit record serves an fsync's data: a commit, a force, no flush besides.
 TEST(LogFlush, IsSharedWithTheCommitRecords) {
   LoggedObject a("a");
