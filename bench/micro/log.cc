@@ -359,8 +359,8 @@ BENCHMARK(force)
     ->Iterations(1)
     ->UseManualTime();
 
-// Creates of two threads in a log that is always full, over a device that takes its time: the group's header and
-// the block of the tree are in the open checkpoint, and so pinned, whenever the pusher comes to them.
+// Creates of two threads in a log that is always full, over a device that takes its time: the group's header
+// and the block of the tree are in the open checkpoint, and so pinned, whenever the pusher comes to them.
 void forces_per_walk(benchmark::State& state) {
   constexpr std::uint32_t kCreates = 30'000;
   constexpr std::uint32_t kThreads = 2;
