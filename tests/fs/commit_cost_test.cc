@@ -73,19 +73,24 @@ TEST(CommitCost, IsNoAllocationOfImagesOnceCheckpointsGoRound) {
   std::list<LoggedObject> objects;
   LogRig rig({.sectors = 4096, .pusher = false});
   for (int i = 0; i < 20; ++i) rig.add(objects.emplace_back("object" + std::to_string(i)));
-  CilStats before;
-  for (int round = 0; round < 6; ++round) {
-    if (round == 3) before = rig.log.stats().cil;
+  // The least of the later rounds: what the last checkpoint had comes back when it has been told of, which a
+  // force does not wait for.
+  std::uint64_t fewest_images = UINT64_MAX, fewest_entries = UINT64_MAX;
+  for (int round = 0; round < 12; ++round) {
+    const CilStats before = rig.log.stats().cil;
     for (LoggedObject& object : objects) rig.change(object, std::string(100, 'x'));
     ASSERT_TRUE(rig.log.force_all().has_value());
-    static_cast<void>(rig.log.stats());
+    const CilStats after = rig.log.stats().cil;
+    EXPECT_EQ(after.items - before.items, 20U);
+    if (round == 0) {
+      EXPECT_EQ(after.new_images, 20U);
+    }
+    if (round < 2) continue;
+    fewest_images = std::min(fewest_images, after.new_images - before.new_images);
+    fewest_entries = std::min(fewest_entries, after.new_entries - before.new_entries);
   }
-  const CilStats after = rig.log.stats().cil;
-  EXPECT_EQ(after.items - before.items, 60U);
-  EXPECT_EQ(after.new_images, before.new_images);
-  // The last checkpoint's places come back when it has been told of, which a force does not wait for.
-  EXPECT_LE(after.new_entries - before.new_entries, 20U);
-  EXPECT_GE(before.new_images, 20U);
+  EXPECT_EQ(fewest_images, 0U);
+  EXPECT_EQ(fewest_entries, 0U);
 }
 
 TEST(CommitCost, OutgrownImagesAreReplacedAndKeepNothingOfTheOld) {
