@@ -40,6 +40,14 @@ bool is_log_clean(BlockDevice& device, const LogPlace& log) {
   return scan && scan->unmount_sequence != 0;
 }
 
+Result<void> format_clean_log(BlockDevice& device, const MockLayout& layout) {
+  alignas(4096) std::array<std::byte, kFsBlockBytes> block;
+  const LogPlace log = layout.log();
+  disk::seal_unmount_record(block, log.uuid, Lsn::make(1, 0), UINT32_MAX, 1, log.sectors);
+  TW_TRY(device.write(log.offset_bytes, block, IoCause::kLog));
+  return device.flush();
+}
+
 Result<void> format_mock(BlockDevice& device, const MockLayout& layout) {
   alignas(4096) std::array<std::byte, kFsBlockBytes> block;
   for (std::uint64_t object = 0; object < layout.objects; ++object) {
@@ -47,10 +55,7 @@ Result<void> format_mock(BlockDevice& device, const MockLayout& layout) {
     disk::stamp_block(block, kNoLsn);
     TW_TRY(device.write(layout.home(object).bytes(), block, IoCause::kMetadata));
   }
-  const LogPlace log = layout.log();
-  disk::seal_unmount_record(block, log.uuid, Lsn::make(1, 0), UINT32_MAX, 1, log.sectors);
-  TW_TRY(device.write(log.offset_bytes, block, IoCause::kLog));
-  return device.flush();
+  return format_clean_log(device, layout);
 }
 
 // ---- life ----

@@ -42,8 +42,10 @@ bool is_log_clean(BlockDevice& device, const LogPlace& log);
 // second recovery of one in eight would write what the first has left to be said.)
 inline bool asks_whether_clean(std::uint64_t content) { return content % 4 == 0; }
 
-// Homes in their first state, and a log that was left cleanly. What else the log's blocks hold may be
-// anything.
+// A log that was left cleanly, and a flush of it and of what was written before. What else the log's blocks
+// hold may be anything.
+Result<void> format_clean_log(BlockDevice& device, const MockLayout& layout);
+// Homes in their first state, and such a log.
 Result<void> format_mock(BlockDevice& device, const MockLayout& layout);
 
 struct MockMount {

@@ -84,10 +84,7 @@ Result<void> format_blocks(BlockDevice& device, const MockLayout& layout, std::u
     disk::stamp_block(block, kNoLsn);
     TW_TRY(device.write(layout.home(number).bytes(), block, IoCause::kMetadata));
   }
-  const LogPlace log = layout.log();
-  disk::seal_unmount_record(block, log.uuid, Lsn::make(1, 0), UINT32_MAX, 1, log.sectors);
-  TW_TRY(device.write(log.offset_bytes, block, IoCause::kLog));
-  return device.flush();
+  return format_clean_log(device, layout);
 }
 
 // ---- life ----

@@ -6,10 +6,10 @@
 #include <string_view>
 
 #include "base/lock_class.h"
-#include "tests/fs/heap_count.h"
 #include "tests/fs/log_reader.h"
 #include "tests/fs/log_rig.h"
 #include "tests/fs/trans_rig.h"
+#include "tests/heap_count.h"
 
 namespace tidewheel {
 namespace {
@@ -61,9 +61,9 @@ TEST(CommitCost, IsNoAllocationForWhatIsRelogged) {
   // The least of a few rounds: a thread of the machine may be starting beside the first.
   long fewest = INT64_MAX;
   for (int round = 0; round < 5; ++round) {
-    const long before = fs_test::heap_allocations();
+    const long before = tests::heap_allocations();
     for (std::uint32_t i = 0; i < kTimes; ++i) change_four(i);
-    fewest = std::min(fewest, fs_test::heap_allocations() - before);
+    fewest = std::min(fewest, tests::heap_allocations() - before);
   }
   EXPECT_EQ(fewest, 0);
 }
@@ -112,9 +112,9 @@ TEST(LookupCost, OfAHitIsOneLockAndNoAllocation) {
   look();
   const std::uint64_t hash = acquisitions("buffer-hash");
   const std::uint64_t all = acquisitions("");
-  const long heap = fs_test::heap_allocations();
+  const long heap = tests::heap_allocations();
   for (std::uint64_t i = 0; i < kTimes; ++i) look();
-  EXPECT_EQ(fs_test::heap_allocations() - heap, 0);
+  EXPECT_EQ(tests::heap_allocations() - heap, 0);
   EXPECT_EQ(acquisitions("buffer-hash") - hash, kTimes);
   EXPECT_EQ(acquisitions("") - all, kTimes);
 }

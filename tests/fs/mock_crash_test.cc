@@ -4,36 +4,18 @@
 #include "fs/crash/explorer.h"
 #include "fs/crash/recording.h"
 #include "fs/mock/mock_workload.h"
+#include "tests/fs/crash_rig.h"
 #include "tests/length.h"
 
 namespace tidewheel {
 namespace {
 
 ExploreOptions options(std::uint64_t seed, std::uint64_t states) {
-  ExploreOptions options;
-  options.workload = "mock";
-  options.make = [](std::uint64_t run_seed) { return std::make_unique<MockWorkload>(run_seed); };
-  options.seed = seed;
-  options.runs = 0;
-  options.states = states;
-  options.max_failures = 3;
-  return options;
+  return crash_rig::options_of<MockWorkload>("mock", seed, states);
 }
 
 void expect_survives(std::uint64_t seed) {
-  const std::uint64_t states = loop_length(25'000);
-  const Exploration found = explore(options(seed, states));
-  EXPECT_EQ(found.broken, "");
-  EXPECT_GE(found.states, states);
-  for (const CrashFailure& failure : found.failures) {
-    ADD_FAILURE() << failure.oracle << ": " << failure.detail << "\n"
-                  << failure.state << "\n"
-                  << failure.replay;
-  }
-  EXPECT_GT(found.nested, states / 10);
-  EXPECT_GT(found.second_recoveries, states / 20);
-  std::printf("%llu states (%llu nested) of %llu runs, %.0f/s\n", (unsigned long long)found.states,
-              (unsigned long long)found.nested, (unsigned long long)found.runs, found.states_per_s());
+  crash_rig::expect_survives_nested(options(seed, loop_length(25'000)));
 }
 
 TEST(MockCrash, SurvivesCrashesFirst) { expect_survives(1); }
@@ -42,12 +24,7 @@ TEST(MockCrash, SurvivesCrashesThird) { expect_survives(2001); }
 TEST(MockCrash, SurvivesCrashesFourth) { expect_survives(3001); }
 
 TEST(MockCrash, IsBrokenWithoutRecovery) {
-  ExploreOptions without = options(1, 500);
-  without.recover = false;
-  without.max_failures = 1000;
-  const Exploration found = explore(without);
-  EXPECT_EQ(found.broken, "");
-  EXPECT_GT(found.failures.size(), found.states / 2);
+  crash_rig::expect_broken_without_recovery(options(1, 500));
 }
 
 TEST(MockCrash, RunsRepeatThemselves) {

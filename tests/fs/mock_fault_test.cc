@@ -2,43 +2,17 @@
 // (pins, log space and buffers are asserted where the machine, its log and its buffers end).
 #include <gtest/gtest.h>
 
-#include "fs/block/faulty_device.h"
-#include "fs/block/ram_device.h"
-#include "fs/crash/recording.h"
 #include "fs/mock/mock_workload.h"
+#include "tests/fs/fault_rig.h"
 
 namespace tidewheel {
 namespace {
 
 constexpr std::uint64_t kSeed = 5;
 
-struct FaultyRun {
-  FaultyRun() : workload(kSeed), device(RamDevice::make(workload.image_bytes()).value()), recorded(device) {
-    if (!workload.format(device)) std::abort();
-  }
-  Result<void> run() {
-    AckLog acks(recorded);
-    return workload.run(recorded, acks);
-  }
-  // What is there without the fault.
-  void expect_recovers(const std::string& what) {
-    device.clear_rules();
-    const auto recovered = workload.recover(device);
-    ASSERT_TRUE(recovered) << what << ": " << recovered.error().sentence();
-    const CheckResult wrong = workload.check(device, recorded.trace().notes);
-    EXPECT_FALSE(wrong) << what << ": " << wrong->oracle << ": " << wrong->detail;
-  }
-
-  MockWorkload workload;
-  FaultyDevice device;
-  RecordedDevice recorded;
+struct FaultyRun : FaultyRunOf<MockWorkload> {
+  FaultyRun() : FaultyRunOf(kSeed) {}
 };
-
-std::string name_of(const FaultRule& rule) {
-  return "operation " + std::to_string(static_cast<int>(rule.op)) + ", number " +
-         std::to_string(rule.first) + ", effect " + std::to_string(static_cast<int>(rule.effect)) +
-         ", times " + std::to_string(rule.count);
-}
 
 // Until the run has no such operation left. How many runs ended with an error.
 std::uint32_t fail_each(FaultRule rule) {

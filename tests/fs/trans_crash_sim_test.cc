@@ -11,6 +11,7 @@
 #include "fs/crash/explorer.h"
 #include "fs/crash/recording.h"
 #include "fs/mock/trans_machine.h"
+#include "tests/fs/crash_rig.h"
 #include "tests/length.h"
 
 namespace tidewheel {
@@ -250,29 +251,11 @@ class SimulatedRun final : public CrashWorkload {
 };
 
 ExploreOptions options(std::uint64_t seed, std::uint64_t states) {
-  ExploreOptions options;
-  options.workload = "simulated";
-  options.make = [](std::uint64_t run_seed) { return std::make_unique<SimulatedRun>(run_seed); };
-  options.seed = seed;
-  options.runs = 0;
-  options.states_of_run = 1'000;
-  options.states = states;
-  options.max_failures = 3;
-  return options;
+  return crash_rig::options_of<SimulatedRun>("simulated", seed, states, 1'000);
 }
 
 TEST(TransCrashInSimulation, SurvivesCrashesOfManySchedules) {
-  const std::uint64_t states = loop_length(30'000);
-  const Exploration found = explore(options(1, states));
-  EXPECT_EQ(found.broken, "");
-  EXPECT_GE(found.states, states);
-  for (const CrashFailure& failure : found.failures) {
-    ADD_FAILURE() << failure.oracle << ": " << failure.detail << "\n"
-                  << failure.state << "\n"
-                  << failure.replay;
-  }
-  std::printf("%llu states (%llu nested) of %llu runs, %.0f/s\n", (unsigned long long)found.states,
-              (unsigned long long)found.nested, (unsigned long long)found.runs, found.states_per_s());
+  crash_rig::expect_survives(options(1, loop_length(30'000)));
 }
 
 // The same seed gives the same trace, and other seeds other ones; writes overlap, and threads wait for space.
@@ -300,12 +283,7 @@ TEST(TransCrashInSimulation, RunsRepeatThemselves) {
 }
 
 TEST(TransCrashInSimulation, IsBrokenWithoutRecovery) {
-  ExploreOptions without = options(1, 500);
-  without.recover = false;
-  without.max_failures = 1000;
-  const Exploration found = explore(without);
-  EXPECT_EQ(found.broken, "");
-  EXPECT_GT(found.failures.size(), found.states / 2);
+  crash_rig::expect_broken_without_recovery(options(1, 500));
 }
 
 }  // namespace

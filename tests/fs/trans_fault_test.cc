@@ -4,9 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/thread.h"
-#include "fs/block/faulty_device.h"
-#include "fs/block/ram_device.h"
 #include "fs/mock/trans_workload.h"
+#include "tests/fs/fault_rig.h"
 #include "tests/length.h"
 
 namespace tidewheel {
@@ -15,36 +14,9 @@ namespace {
 constexpr std::uint64_t kSeed = 3;
 constexpr std::uint32_t kSteps = 110;
 
-struct FaultyRun {
-  FaultyRun()
-      : workload(kSeed, kSteps),
-        device(RamDevice::make(workload.image_bytes()).value()),
-        recorded(device) {
-    if (!workload.format(device)) std::abort();
-  }
-  Result<void> run() {
-    AckLog acks(recorded);
-    return workload.run(recorded, acks);
-  }
-  // What is there without the fault.
-  void expect_recovers(const std::string& what) {
-    device.clear_rules();
-    const auto recovered = workload.recover(device);
-    ASSERT_TRUE(recovered) << what << ": " << recovered.error().sentence();
-    const CheckResult wrong = workload.check(device, recorded.trace().notes);
-    EXPECT_FALSE(wrong) << what << ": " << wrong->oracle << ": " << wrong->detail;
-  }
-
-  TransWorkload workload;
-  FaultyDevice device;
-  RecordedDevice recorded;
+struct FaultyRun : FaultyRunOf<TransWorkload> {
+  FaultyRun() : FaultyRunOf(kSeed, kSteps) {}
 };
-
-std::string name_of(const FaultRule& rule) {
-  return "operation " + std::to_string(static_cast<int>(rule.op)) + ", number " +
-         std::to_string(rule.first) + ", effect " + std::to_string(static_cast<int>(rule.effect)) +
-         ", times " + std::to_string(rule.count);
-}
 
 struct Faults {
   std::uint64_t operations = 0;  // that the run has of this kind

@@ -209,17 +209,20 @@ TEST(TransactionOrder, BringsABufferHomeWithoutLoggingIt) {
   rig.expect_at_rest();
 }
 
+// Block 1 is made, ordered and stable, and not home yet.
+void make_ordered(TransRig& rig) {
+  auto transaction = rig.begin();
+  const auto buffer = transaction->make(TransRig::at(1), 1, kMockType);
+  fill_mock((*buffer)->bytes(), rig.buf.geometry, TransRig::at(1), 9);
+  transaction->order(**buffer);
+  ASSERT_TRUE(transaction->commit().has_value());
+  ASSERT_TRUE(rig.journal->log().force_all().has_value());
+}
+
 // What it was made from may lie before the tail when the change is replayed.
 TEST(TransactionOrder, LogsAllOfAnOrderedBufferThatIsChangedBeforeItIsHome) {
   TransRig rig;
-  {
-    auto transaction = rig.begin();
-    const auto buffer = transaction->make(TransRig::at(1), 1, kMockType);
-    fill_mock((*buffer)->bytes(), rig.buf.geometry, TransRig::at(1), 9);
-    transaction->order(**buffer);
-    ASSERT_TRUE(transaction->commit().has_value());
-  }
-  ASSERT_TRUE(rig.journal->log().force_all().has_value());
+  make_ordered(rig);
   auto transaction = rig.begin();
   const auto buffer = transaction->read(TransRig::at(1), 1, kMockType);
   transaction->log(**buffer, 1000, 1000);
@@ -250,14 +253,7 @@ TEST(TransactionOrder, DoesNotTakeWhatIsLoggedOutOfTheLog) {
 
 TEST(TransactionOrder, SaysThatAnOrderedBufferWasFreed) {
   TransRig rig;
-  {
-    auto transaction = rig.begin();
-    const auto buffer = transaction->make(TransRig::at(1), 1, kMockType);
-    fill_mock((*buffer)->bytes(), rig.buf.geometry, TransRig::at(1), 9);
-    transaction->order(**buffer);
-    ASSERT_TRUE(transaction->commit().has_value());
-  }
-  ASSERT_TRUE(rig.journal->log().force_all().has_value());
+  make_ordered(rig);
   auto transaction = rig.begin();
   transaction->invalidate(**transaction->read(TransRig::at(1), 1, kMockType));
   ASSERT_TRUE(transaction->commit().has_value());

@@ -3,15 +3,15 @@
 #include <array>
 #include <cstdlib>
 
+#include "tests/heap_count.h"
 #include "tests/inode/fakes.h"
-#include "tests/inode/heap_count.h"
 
 namespace tidewheel {
 namespace {
 
 using inode_test::bytes_of;
-using inode_test::heap_allocations;
 using inode_test::World;
+using tests::heap_allocations;
 
 TEST(InodeCache, AHitAllocatesNothing) {
   World world;

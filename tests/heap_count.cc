@@ -1,4 +1,4 @@
-#include "tests/inode/heap_count.h"
+#include "tests/heap_count.h"
 
 #include <cstdlib>
 #include <new>
@@ -20,6 +20,6 @@ void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
-namespace tidewheel::inode_test {
+namespace tidewheel::tests {
 long heap_allocations() { return __atomic_load_n(&count, __ATOMIC_RELAXED); }
-}  // namespace tidewheel::inode_test
+}  // namespace tidewheel::tests
