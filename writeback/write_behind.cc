@@ -25,7 +25,9 @@ struct WriteBehind::Value : DirtyObject {
   mutable Mutex lock TW_ACQUIRED_AFTER(kRankMapping) TW_ACQUIRED_BEFORE(kRankListShard){value_class};
   std::string pending TW_GUARDED_BY(lock), writing TW_GUARDED_BY(lock);
   bool has_pending TW_GUARDED_BY(lock) = false;
-  Instant first_put TW_GUARDED_BY(lock), last_put TW_GUARDED_BY(lock);
+  bool is_writing TW_GUARDED_BY(lock) = false;
+  // The first put of what is pending, and of what is being written: that one may come back.
+  Instant first_put TW_GUARDED_BY(lock), writing_first_put TW_GUARDED_BY(lock), last_put TW_GUARDED_BY(lock);
 };
 
 // ---- life ----
@@ -96,6 +98,8 @@ void WriteBehind::write_batch(Batch& batch) {
       }
       value.writing = std::exchange(value.pending, {});
       value.has_pending = false;
+      value.is_writing = true;
+      value.writing_first_put = value.first_put;
       engine_->account_writeback_started(*context_, value.writing.size());
       bytes = &value.writing;  // nobody else changes it before end_batch()
     }
@@ -112,6 +116,9 @@ void WriteBehind::end_batch(Batch& batch) {
     auto& value = static_cast<Value&>(*slot.object);
     MutexLock guard(value.lock);
     std::string sent = std::exchange(value.writing, {});
+    const bool written = std::exchange(value.is_writing, false);
+    // The store has nothing since then, whatever is to be written next.
+    if (slot.outcome == WriteOutcome::kFailed && written) value.first_put = value.writing_first_put;
     if (slot.outcome == WriteOutcome::kFailed && !value.has_pending) {
       engine_->account_redirtied(*context_, sent.size());
       value.pending = std::move(sent);
@@ -162,12 +169,17 @@ void WriteBehind::Handle::close() {
 }
 
 Result<Duration> WriteBehind::Handle::put(std::string bytes) {
+  TW_ASSERT(value_ != nullptr, "a put through a closed handle");
   return owner_->put(*value_, std::move(bytes));
 }
 
-Result<void> WriteBehind::Handle::sync() { return owner_->engine_->fsync(*value_, &errors_); }
+Result<void> WriteBehind::Handle::sync() {
+  TW_ASSERT(value_ != nullptr, "a sync through a closed handle");
+  return owner_->engine_->fsync(*value_, &errors_);
+}
 
 Result<void> WriteBehind::Handle::remove() {
+  TW_ASSERT(value_ != nullptr, "a remove through a closed handle");
   owner_->discard(*value_);
   return owner_->store_.remove(value_->key);
 }
@@ -215,7 +227,8 @@ std::vector<WriteBehind::Dirty> WriteBehind::dirty() {
   for (const auto& [key, value] : values_) {
     if (value->state().clean()) continue;
     MutexLock guard(value->lock);
-    list.push_back({key, value->pending.size() + value->writing.size(), now - value->first_put});
+    const Instant first = value->is_writing ? value->writing_first_put : value->first_put;
+    list.push_back({key, value->pending.size() + value->writing.size(), now - first});
   }
   return list;
 }

@@ -62,7 +62,8 @@ class WriteBehind final : private WritebackTarget {
   ~WriteBehind() override;
 
   struct Value;
-  // One key, open. Moves; closed when it is destroyed.
+  // One key, open. Moves; closed when it is destroyed. A closed one, or one that was moved from, takes
+  // nothing but close() and assignment (asserted).
   class Handle {
    public:
     Handle() = default;

@@ -463,4 +463,31 @@ SIM_TEST_WITH(UploadSchedulerSim, HotObjectsWaitUntilTheyAreIdleOrOld, (sim::Opt
   EXPECT_LE(hot_went, options.max_age + options.interval + milliseconds(134 + 128 + 200));
 }
 
+// A newer value waits behind an upload that then fails: the age is still that of the first, which nobody has.
+SIM_TEST_WITH(UploadSchedulerSim, TheAgeIsThatOfTheFirstPutThatIsNotThere, (sim::Options{.schedules = 40})) {
+  RoughStore::Behaviour behaviour;
+  behaviour.fail_one_in = 1;
+  behaviour.failures_in_a_row = 1;
+  behaviour.stall_one_in = 0;
+  RoughStore store(behaviour);
+  WriteBehindOptions options;
+  options.retry_first = options.retry_longest = seconds(60);
+  const auto made = WriteBehind::make(store, options);
+  ASSERT_TRUE(made.has_value());
+  auto key = (*made)->open("key");
+  store.stall(true);
+  const Instant began = SteadyClock::instance().now();
+  EXPECT_TRUE(key.put("key:0:").has_value());
+  while (SteadyClock::instance().now() - began < seconds(10)) sleep_for(milliseconds(100));
+  EXPECT_TRUE(key.put("key:1:").has_value());
+  const auto age = [&] { return (*made)->dirty().at(0).age; };
+  EXPECT_GE(age(), seconds(10)) << "while the first is being uploaded";
+  store.stall(false);
+  while (store.failures("key") == 0) sleep_for(milliseconds(100));
+  sleep_for(milliseconds(100));  // and the scheduler has been told
+  EXPECT_GE(age(), seconds(10)) << "when that has failed";
+  EXPECT_TRUE((*made)->drain().has_value() || (*made)->drain().has_value());
+  EXPECT_TRUE(store.has("key", "key:1:"));
+}
+
 }  // namespace
