@@ -159,6 +159,7 @@ void Log::want_locked(std::uint64_t sequence) {
 
 Result<void> Log::force(std::uint64_t sequence) {
   if (sequence == 0) return {};
+  TW_ASSERT(sequence <= cil_.last_used_sequence(), "a force of a sequence that no commit has answered");
   forces_.fetch_add(1, std::memory_order_relaxed);
   MutexLock hold(lock_);
   // One comparison answers for checkpoints that are open, being closed, in flight, and long gone.

@@ -56,7 +56,7 @@ struct LogOptions {
   std::uint32_t buffers = 8;
   std::uint32_t buffer_bytes = disk::kDefaultLogBufferBytes;  // a multiple of the write unit
   std::uint64_t soft_bytes = 0;             // 0: disk::soft_checkpoint_bytes()
-  Duration worker_interval = seconds(30);   // the age at which metadata is written; Duration::max(): never
+  Duration worker_interval = seconds(30);   // the age at which metadata is written; 0, Duration::max(): never
   MemoryBudget* budget = nullptr;           // charged for images (kLog); null: only bounded
   Duration memory_patience = seconds(10);   // how long a reservation waits for the budget
 };
@@ -112,7 +112,8 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   void end(LogTicket& ticket);
 
   // ---- durability ----
-  // Returns when the checkpoint with this sequence is on stable storage. 0: at once.
+  // Returns when the checkpoint with this sequence, which a commit has answered, is on stable storage. 0: at
+  // once.
   Result<void> force(std::uint64_t sequence) TW_EXCLUDES(lock_);
   // The same for everything committed before the call.
   Result<void> force_all() { return force(cil_.last_used_sequence()); }

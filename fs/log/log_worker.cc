@@ -58,9 +58,9 @@ class Log::OperationStream {
 
 void Log::run_worker() {
   this_thread_state().frees_log_space = true;
-  tick_at_ = options_.worker_interval == Duration::max()
-                 ? Instant::max()
-                 : SteadyClock::instance().now() + options_.worker_interval;
+  const Duration interval = options_.worker_interval;
+  const bool ticks = interval.ns > 0 && interval != Duration::max();
+  tick_at_ = ticks ? SteadyClock::instance().now() + interval : Instant::max();
   for (;;) {
     switch (next_task()) {
       case Task::kCheckpoint:

@@ -147,6 +147,12 @@ TEST(FaultLogDeathTest, ThreadsThatFreeLogSpaceNeverReserveIt) {
       "a thread that frees log space waits for log space");
 }
 
+// The worker would close a checkpoint that holds nothing.
+TEST(FaultLogDeathTest, WhatNoCommitHasAnsweredIsNotForced) {
+  LogRig rig({});
+  EXPECT_DEATH(static_cast<void>(rig.log.force(1)), "no commit has answered");
+}
+
 // An item of the test's, told of its commit and its checkpoint's end.
 struct ToldObject final : LoggedObject {
   using LoggedObject::LoggedObject;

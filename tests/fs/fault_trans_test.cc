@@ -116,6 +116,15 @@ SIM_TEST_WITH(FaultTransactionSim, WhatNobodyAsksForGoesHomeWithTime, (sim::Opti
   SIM_CHECK(rig.home(0) == 1);
 }
 
+// An interval of 0 is none, as everywhere: the worker sleeps, and what is committed waits for a force.
+SIM_TEST_WITH(FaultTransactionSim, AnIntervalOfNothingIsNone, (sim::Options{.schedules = 20})) {
+  TransRig rig(false, 0, 0, Duration{0});
+  SIM_CHECK(rig.change(0, 1) != 0);
+  sleep_for(seconds(100));
+  SIM_CHECK(rig.journal->log().stable_sequence() == 0);
+  rig.journal->close();
+}
+
 // A buffer that was queued to go home, relogged before it was submitted, and then the mount died.
 SIM_TEST_WITH(FaultTransactionSim, AQueueHoldsNothingAfterAShutdown, (sim::Options{.schedules = 400})) {
   TransRig rig;
