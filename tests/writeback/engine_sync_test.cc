@@ -79,6 +79,30 @@ TEST_P(EngineIntegrity, SyncEndsAtItsDeadlineAndDropsNothing) {
   EXPECT_EQ(rig.target.flushes.load(std::memory_order_relaxed), 1U);
 }
 
+// Dirtied again while it was written, then the clock was set back: its stamp lies beyond the moment of a sync
+// that begins after that, and it was dirty before.
+TEST_P(EngineIntegrity, SyncCoversWhatComesBackWithAStampOfBeforeTheClockWasSetBack) {
+  EngineOptions o = options();
+  o.shards = 1;
+  VirtualRig rig(o);
+  VirtualDevice device(*rig.driver, milliseconds(1));
+  rig.target.device = &device;
+  device.stalled = true;
+  FakeObject& object = rig.make();
+  rig.dirty(object, 4096);
+  rig.engine->reclaim(*rig.context, 1);
+  rig.driver->run_for(milliseconds(1));
+  ASSERT_EQ(object.writes, 1U);
+  rig.dirty(object, 4096);
+  rig.driver->step_clock(seconds(-16));
+  rig.dirty(rig.make(), 4096);  // the shard's stamps go on from the new time
+  const auto resume = [](void* self, std::uint64_t) { static_cast<VirtualDevice*>(self)->resume(); };
+  rig.driver->post(rig.clock.now() + seconds(1), resume, &device, 0);
+  EXPECT_TRUE(rig.engine->sync(*rig.context).has_value());
+  EXPECT_EQ(object.writes, 2U);
+  EXPECT_EQ(rig.dirty_objects(), 0U);
+}
+
 // The caller's moment is read; then another flusher files x (skipped) and the classic lists give it a younger
 // stamp; then the selection is made, and covers it; then the other flusher takes it out of the shared list.
 TEST_P(EngineIntegrity, SyncWaitsForWhatGotAYoungerStampBeforeItsSelection) {

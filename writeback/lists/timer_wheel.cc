@@ -150,9 +150,10 @@ void TimerWheelList::link_locked(ListShard& shard, DirtyObject& object, Filing w
     home.wheel.insert_at(node, node.stamp, std::max(node.stamp, now));
     return;
   }
-  // The oldest sync that began after this was dirtied; younger ones wait for the older's sets as well.
+  // The oldest sync that began after this was dirtied; younger ones wait for the older's sets as well. A
+  // stamp of before the clock was set back says nothing against a moment of after that.
   for (const WheelListShard::OpenSync& sync : home.syncs) {
-    if (node.stamp > sync.moment) continue;
+    if (node.stamp > sync.moment && !overdue) continue;
     home.wheel.append(*sync.set, node);
     return;
   }
