@@ -13,9 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/source_text.h"
+
 namespace {
 
 namespace filesystem = std::filesystem;
+using tidewheel::blocks_of;
 
 struct Outcome {
   int status = -1;
@@ -57,25 +60,6 @@ constexpr Example kExamples[] = {
     {"upload_scheduler", "writeback", ""},
     {"page_cache_experiment", "inode", " >timeline.csv"},
     {"hit_ratios", "inode", nullptr}};
-
-std::string text_of(const std::string& path) {
-  std::ifstream in(filesystem::path(TW_SOURCE_DIR) / path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-// What stands between ```LANGUAGE and ``` in a page.
-std::vector<std::string> blocks(const std::string& page, const std::string& language) {
-  std::vector<std::string> found;
-  const std::string text = "\n" + text_of(page);
-  const std::string opening = "\n```" + language + "\n";
-  for (std::size_t at = text.find(opening); at != std::string::npos; at = text.find(opening, at)) {
-    at += opening.size();
-    const std::size_t end = text.find("\n```", at);
-    found.push_back(text.substr(at, end + 1 - at));
-    at = end;
-  }
-  return found;
-}
 
 class InstalledPackage : public testing::TestWithParam<const char*> {
  protected:
@@ -144,7 +128,7 @@ TEST_P(InstalledPackage, BuildsTheExamplesWithFindPackage) {
 
 // The text of docs/embedding.md, as it stands there.
 TEST_P(InstalledPackage, BuildsByWhatTheDocumentSays) {
-  const std::vector<std::string> lists = blocks("docs/embedding.md", "cmake");
+  const std::vector<std::string> lists = blocks_of("docs/embedding.md", "cmake");
   ASSERT_EQ(lists.size(), 1U);
   const filesystem::path client = work_ / "client";
   filesystem::create_directory(client);
@@ -156,23 +140,6 @@ TEST_P(InstalledPackage, BuildsByWhatTheDocumentSays) {
   ASSERT_TRUE(succeeds(in + "cmake --build out && out/my_client"));
 }
 
-// Every block of C++ on the two pages stands in an example, or in the target that is one, word for word.
-TEST(Documents, ShowCodeOfTheExamples) {
-  std::string examples = text_of("writeback/write_behind.cc");
-  for (const Example& example : kExamples) {
-    examples += text_of(std::string("tests/examples/") + example.name + ".cc");
-  }
-  std::size_t seen = 0;
-  for (const char* page : {"docs/embedding.md", "docs/experiments.md"}) {
-    for (const std::string& block : blocks(page, "cpp")) {
-      ++seen;
-      EXPECT_NE(examples.find(block), std::string::npos)
-          << page << " shows what is in no example:\n" << block;
-    }
-  }
-  EXPECT_GE(seen, 10U);
-}
-
 // The commands of the two pages, as they stand there.
 TEST_P(InstalledPackage, BuildsTheExamplesWithPkgConfigAlone) {
   for (const char* library : {"base", "timerwheel", "writeback", "inode", "fs"}) {
@@ -181,7 +148,7 @@ TEST_P(InstalledPackage, BuildsTheExamplesWithPkgConfigAlone) {
   const std::string in = "cd " + (work_ / "examples").string() + " && ";
   std::size_t built = 0;
   for (const char* page : {"docs/embedding.md", "docs/experiments.md"}) {
-    for (std::string command : blocks(page, "sh")) {
+    for (std::string command : blocks_of(page, "sh")) {
       if (!command.starts_with("g++ ")) continue;
       command.pop_back();  // the line's end
       const std::string program = command.substr(command.rfind(' ') + 1);

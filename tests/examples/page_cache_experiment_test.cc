@@ -7,8 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -17,6 +15,7 @@
 #include "base/config.h"
 #include "inode/lab/cache_model.h"
 #include "tests/length.h"
+#include "tests/source_text.h"
 
 namespace {
 
@@ -261,17 +260,12 @@ TEST(PageCacheExperiment, ItHitsAsFifoDoesAllAlong) {
   EXPECT_EQ(at, pages.size());
 }
 
-std::string text_of(const std::string& path) {
-  std::ifstream in(std::string(TW_SOURCE_DIR) + "/" + path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 TEST(HitRatios, TheTableInTheDocumentIsWhatIsPrinted) {
   if (tidewheel::is_quick()) GTEST_SKIP() << "a minute under a sanitizer, and the same figures";
   const std::string table =
       hit_ratio_table(std::string(TW_SOURCE_DIR) + "/tests/examples/traces/compile.trace");
   ASSERT_EQ(table.front(), '|') << table;
-  EXPECT_NE(text_of("docs/experiments.md").find(table), std::string::npos)
+  EXPECT_NE(tidewheel::text_of("docs/experiments.md").find(table), std::string::npos)
       << "docs/experiments.md does not have this table:\n" << table;
 }
 

@@ -12,9 +12,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/source_text.h"
+
 namespace {
 
 namespace filesystem = std::filesystem;
+using tidewheel::blocks_of;
+using tidewheel::text_of;
 
 struct SourceFile {
   std::string path;  // from the root, with '/'
@@ -368,6 +372,23 @@ TEST(Tidy, LinksLeadSomewhere) {
           .empty());
   const Violations found = dead_link_violations(project_pages());
   EXPECT_TRUE(found.empty()) << joined(found);
+}
+
+// Word for word, of an example or of the target that is one.
+TEST(Tidy, PagesShowCodeOfTheExamples) {
+  std::string examples = text_of("writeback/write_behind.cc");
+  for (const SourceFile& file : project_sources()) {
+    if (file.path.starts_with("tests/examples/")) examples += text_of(file.path);
+  }
+  std::size_t seen = 0;
+  for (const char* page : {"docs/embedding.md", "docs/experiments.md"}) {
+    for (const std::string& block : blocks_of(page, "cpp")) {
+      ++seen;
+      EXPECT_NE(examples.find(block), std::string::npos)
+          << page << " shows what is in no example:\n" << block;
+    }
+  }
+  EXPECT_GE(seen, 10U);
 }
 
 TEST(Tidy, FindsTheProject) { EXPECT_GT(project_sources().size(), 20U); }
