@@ -47,6 +47,7 @@ class BucketQueue {
   bool erase(std::int64_t key, const Bucket* bucket) noexcept;
   void swap(BucketQueue& other) noexcept;
   void release_memory();  // only when empty
+  const void* entries() const { return entries_.data(); }  // to ask for their line
   std::uint64_t memory_bytes() const { return entries_.capacity() * sizeof(Entry); }
 
   template <class Visit>

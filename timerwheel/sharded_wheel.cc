@@ -87,6 +87,7 @@ std::uint32_t ShardedWheel::detach_expired(Instant dirtied_before, Instant now) 
         set_back || oldest_here > now || slot_is_due(oldest_here, options_.wheel.slot, dirtied_before);
     if (!look) continue;
     asked.prefetch();
+    asked.hint.prefetch(options_.wheel, oldest_here);
     due[due_count++] = &asked;
   }
   std::uint32_t detached = 0;

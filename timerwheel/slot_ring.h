@@ -40,6 +40,7 @@ class SlotRing {
     for (std::uint32_t w = 0; w <= mask_ >> 6; ++w) to.words_[w] = std::exchange(words_[w], 0);
   }
 
+  Bucket* const* all() const { return buckets_.get(); }
   Bucket*& bucket(std::uint32_t index) { return buckets_[index]; }
   Bucket* bucket(std::uint32_t index) const { return buckets_[index]; }
   bool occupied(std::uint32_t index) const { return ((words_[index >> 6] >> (index & 63)) & 1U) != 0; }

@@ -56,6 +56,7 @@ void Wheel::start(Instant now) {
   head_slot_ = slot_of(now);
   head_last_ns_ = last_ns_of(head_slot_);
   current_ = nullptr;
+  publish_places();
 }
 
 void Wheel::observe(Instant now) noexcept {
@@ -227,6 +228,11 @@ void Wheel::find_oldest() noexcept {
 void Wheel::publish(std::int64_t key) noexcept {
   oldest_key_ = key;
   hint_.oldest_ns.store(instant_of(key).ns, std::memory_order_release);
+}
+
+void Wheel::publish_places() noexcept {
+  hint_.slots.store(reinterpret_cast<std::uintptr_t>(ring_.all()), std::memory_order_relaxed);
+  hint_.ready.store(reinterpret_cast<std::uintptr_t>(ready_.entries()), std::memory_order_relaxed);
 }
 
 }  // namespace tidewheel

@@ -21,6 +21,7 @@
 // The slot that straddles a cut-off stays: nothing comes early, and late by at most one slot.
 // Details and costs: docs/timer-wheel.md.
 #pragma once
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -67,6 +68,21 @@ struct alignas(kCacheLine) WheelHint {
   // non-empty sees it so when it takes the lock. What was listed before the reader began (ordered by
   // whatever made it know) is seen; what is being listed meanwhile may be missed until the next look.
   Atomic<std::int64_t> oldest_ns{INT64_MAX};
+  // Where a poll reads slot pointers and where it writes them: cold by then, and found through lines that are
+  // cold themselves, so a poll of many shards asks for them ahead. Not to be read through: they may be stale,
+  // and the memory gone. Relaxed: nothing follows from them.
+  Atomic<std::uintptr_t> slots{0};
+  Atomic<std::uintptr_t> ready{0};
+
+  // Asks for the lines that detaching touches outside the wheel, from the oldest slot on.
+  void prefetch(const WheelOptions& options, Instant oldest_here) const {
+    const auto width = static_cast<std::uint64_t>(options.slot.ns);
+    const std::uint64_t index =
+        (static_cast<std::uint64_t>(oldest_here.ns) >> std::countr_zero(width)) & (options.slots - 1);
+    const std::uintptr_t slot = slots.load(std::memory_order_relaxed) + index * sizeof(Bucket*);
+    __builtin_prefetch(reinterpret_cast<const void*>(slot), 1);
+    __builtin_prefetch(reinterpret_cast<const void*>(ready.load(std::memory_order_relaxed)), 1);
+  }
 };
 
 inline constexpr std::size_t kMaxClaim = 32;  // elements per hold: each is likely a cache miss
@@ -200,6 +216,7 @@ class Wheel {
   void overdue(BucketQueue& from, BucketQueue& to) noexcept;
   void find_oldest() noexcept;
   void publish(std::int64_t key) noexcept;
+  void publish_places() noexcept;
   void note_hold(std::uint64_t elements) {
     if (elements > stats_.max_elements_per_hold) stats_.max_elements_per_hold = elements;
   }

@@ -24,6 +24,7 @@ std::uint32_t Wheel::detach_expired(Instant dirtied_before, Instant now) noexcep
         count, [this](std::int64_t slot, Bucket* bucket) { push(ready_, slot, bucket); });
   }
   stats_.detached_buckets += detached;
+  publish_places();  // the queue may have grown
   return detached;
 }
 
@@ -90,6 +91,7 @@ SyncSet* Wheel::take_all() {
     ring_.set_slots(spare_slots_ != nullptr ? std::move(spare_slots_) : ring_.make_slots());
     current_ = nullptr;
   }
+  publish_places();
   return set;
 }
 
