@@ -101,6 +101,36 @@ class Table {
       return format(spread.median) + " (" + format(spread.low) + "–" + format(spread.high) + ")";
     });
   }
+  // Each design's value against that of the reference, round by round: what the machine does to a whole
+  // round falls out. No line where none of the others has two rounds to compare.
+  void paired(const std::string& label, std::size_t reference,
+              const std::function<std::optional<double>(const RunFigures&)>& value) {
+    std::vector<Spread> spreads(columns_.size());
+    bool any = false;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      std::vector<double> ratios;
+      for (const RunFigures* run : columns_[i]) {
+        for (const RunFigures* other : columns_[reference]) {
+          if (other->round != run->round) continue;
+          const std::optional<double> mine = value(*run), theirs = value(*other);
+          if (mine && theirs && *theirs > 0) ratios.push_back(*mine / *theirs);
+        }
+      }
+      spreads[i] = spread_of(std::move(ratios));
+      any = any || (i != reference && spreads[i].count > 1);
+    }
+    if (!any) return;
+    text_ += left(label, kLabelColumns);
+    for (std::size_t i = 0; i < spreads.size(); ++i) {
+      const Spread& spread = spreads[i];
+      std::string cell = "–";
+      if (i != reference && spread.count != 0) {
+        cell = fixed(spread.median, 2) + " (" + fixed(spread.low, 2) + "–" + fixed(spread.high, 2) + ")";
+      }
+      text_ += right(cell, kCellColumns);
+    }
+    text_ += "\n";
+  }
   std::string take() { return std::move(text_); }
 
  private:
@@ -139,10 +169,17 @@ std::string short_number(double value) {
 std::string compare_table(const std::vector<RunFigures>& runs, const std::vector<std::string>& designs,
                           const std::vector<std::uint32_t>& threads) {
   std::string text;
+  // The wheel is what the others are compared with.
+  const auto wheel = std::find(designs.begin(), designs.end(), "timer-wheel");
+  const auto reference = wheel == designs.end() ? 0 : static_cast<std::size_t>(wheel - designs.begin());
+  const std::string against = "  to " + (designs.empty() ? "" : designs[reference]) + " †";
   for (const std::uint32_t count : threads) {
     Table table(runs, designs, count);
     table.heading(std::to_string(count) + (count == 1 ? " thread" : " threads"));
     table.load_point("below background *", &RunFigures::below_background);
+    table.paired(against, reference, [](const RunFigures& r) {
+      return r.below_background ? std::optional(r.below_background->files_per_s) : std::nullopt;
+    });
     table.load_point("below foreground *", &RunFigures::below_foreground);
     table.load_point("sustained *", &RunFigures::sustained);
     const auto number = [](double v) { return short_number(v); };
@@ -158,6 +195,8 @@ std::string compare_table(const std::vector<RunFigures>& runs, const std::vector
     }
     table.figure("CPU per file, µs", [](const RunFigures& r) { return r.cpu_us_per_file; },
                  [](double v) { return fixed(v, 2); });
+    table.paired(against, reference,
+                 [](const RunFigures& r) { return std::optional(r.cpu_us_per_file); });
     table.figure(
         "list lock: contended/M", [](const RunFigures& r) { return r.contended_per_million; }, number);
     table.figure("list lock: wait, ms", [](const RunFigures& r) { return r.lock_wait_ms; }, number);
@@ -170,6 +209,11 @@ std::string compare_table(const std::vector<RunFigures>& runs, const std::vector
   text +=
       "* files/s · device writes/s · MB/s; medians of the rounds. Other lines: median (low–high); contended\n"
       "  acquisitions are per million.\n";
+  if (text.find("†") != std::string::npos) {
+    text +=
+        "† against that design in the same round, so that what the machine does to a round falls out;\n"
+        "  median (low–high).\n";
+  }
   const auto disturbed =
       std::count_if(runs.begin(), runs.end(), [](const RunFigures& run) { return run.disturbed; });
   if (disturbed != 0) {

@@ -19,7 +19,8 @@ Spread spread_of(std::vector<double> values);
 // Three significant digits: 950, 36.4k, 120k, 1.25M.
 std::string short_number(double value);
 
-// One block per thread count: rows are the load points and the lock figures, columns the designs.
+// One block per thread count: rows are the load points and the lock figures, columns the designs. Several
+// rounds are also compared round by round with timer-wheel's, or the first design's where it isn't there.
 std::string compare_table(const std::vector<RunFigures>& runs, const std::vector<std::string>& designs,
                           const std::vector<std::uint32_t>& threads);
 // The same runs as rows of a Markdown table, without its head: design, threads, throttle, files/s, slowest

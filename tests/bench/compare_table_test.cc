@@ -72,6 +72,31 @@ TEST(CompareTable, RowsAreLoadPointsAndColumnsAreDesigns) {
       << text;
 }
 
+TEST(CompareTable, ComparesRoundByRound) {
+  std::vector<RunFigures> runs;
+  const double rates[][2] = {{100, 110}, {10, 10}, {1000, 800}};  // a machine that swings, the same for both
+  for (std::uint32_t round = 0; round < 3; ++round) {
+    for (const std::size_t design : {0U, 1U}) {
+      runs.push_back(figures(design == 0 ? "single-list" : "timer-wheel", 16, rates[round][design], false));
+      runs.back().round = round + 1;
+      runs.back().cpu_us_per_file = 1000 / rates[round][design];
+    }
+  }
+  const std::string text = compare_table(runs, {"single-list", "timer-wheel"}, {16});
+  EXPECT_NE(text.find("  to timer-wheel †             1.00 (0.91–1.25)                     –\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("  to timer-wheel †             1.00 (0.80–1.10)                     –\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("† against that design"), std::string::npos);
+
+  runs.resize(2);
+  EXPECT_EQ(compare_table(runs, {"single-list", "timer-wheel"}, {16}).find("†"), std::string::npos)
+      << "one round is no spread";
+  EXPECT_EQ(compare_table({}, {"single-list"}, {16}).find("†"), std::string::npos);
+}
+
 TEST(MarkdownRows, HaveMediansAndTheWorstOfTheRounds) {
   std::vector<RunFigures> runs(3);
   for (std::size_t i = 0; i < 3; ++i) {
