@@ -124,7 +124,7 @@ class BufferReplay final : public ReplayOperation {
       replay.count_newer_at_home();
       return {};
     }
-    if (is_new && !home->whole) std::memset(bytes.data(), 0, bytes.size());
+    if (is_new) std::memset(bytes.data(), 0, bytes.size());
     for_each_run(*logged, item, [&](std::size_t at, std::span<const std::byte> run) {
       std::memcpy(bytes.data() + at, run.data(), run.size());
     });

@@ -192,4 +192,13 @@ class LogBuilder {
   void put(std::span<const std::byte> bytes) { payload.insert(payload.end(), bytes.begin(), bytes.end()); }
 };
 
+// Recovery and nothing more: no mount.
+inline Result<Recovery> recover_only(LogBuilder& log) {
+  MemoryBudget budget(16 << 20, 0);
+  BufferCache cache(budget, {.expected_buffers = 64});
+  BufferTarget target(cache, *log.device, log.layout.geometry());
+  LogReader reader(*log.device, log.layout.log());
+  return recover(reader, *log.device, cache, target, mock_replay_table());
+}
+
 }  // namespace tidewheel

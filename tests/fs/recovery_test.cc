@@ -287,13 +287,6 @@ LogBuilder::Block chunk_block(const LogBuilder& log, std::uint64_t number, Lsn l
   return block;
 }
 // What a recovery without objects' own content to check leaves.
-Result<Recovery> recover_only(LogBuilder& log) {
-  MemoryBudget budget(16 << 20, 0);
-  BufferCache cache(budget, {.expected_buffers = 64});
-  BufferTarget target(cache, *log.device, log.layout.geometry());
-  LogReader reader(*log.device, log.layout.log());
-  return recover(reader, *log.device, cache, target, mock_replay_table());
-}
 std::string letters_of(LogBuilder& log, std::uint64_t number) {
   const auto home = log.home(number);
   std::string letters;
