@@ -23,7 +23,10 @@ struct alignas(kCacheLine) Shard {
 class ShardedReclaim final : public ReclaimPolicy {
  public:
   ShardedReclaim(std::string name, const ReclaimOrderFactory& make_order) : name_(std::move(name)) {
-    for (Shard& shard : shards_) shard.order = make_order();
+    for (Shard& shard : shards_) {
+      shard.order = make_order();
+      TW_ASSERT(shard.order != nullptr, "a reclaim order's factory makes none");
+    }
   }
   ~ShardedReclaim() override {
     for (Shard& shard : shards_) {
@@ -44,7 +47,8 @@ class ShardedReclaim final : public ReclaimPolicy {
   }
   Shard& shard_of(const LruItem& item) { return shards_[item.shard % kLruShards]; }
   static void insert_locked(Shard& shard, LruItem& item) TW_REQUIRES(shard.mutex);
-  static std::size_t take_locked(Shard& shard, std::span<LruItem*> out) TW_REQUIRES(shard.mutex);
+  static void leave_locked(Shard& shard, LruItem& item) TW_REQUIRES(shard.mutex);
+  std::size_t take_locked(Shard& shard, std::span<LruItem*> out) TW_REQUIRES(shard.mutex);
 
   const std::string name_;
   std::array<Shard, kLruShards> shards_;
@@ -64,10 +68,18 @@ void ShardedReclaim::insert(std::span<LruItem* const> items) {
 
 void ShardedReclaim::insert_locked(Shard& shard, LruItem& item) {
   switch (item.place()) {
-    case LruPlace::kOff: shard.order->enter(item); break;
+    case LruPlace::kOff:
+      shard.order->enter(item);
+      TW_ASSERT(item.listed(), "a reclaim order does not list what enters");
+      break;
     case LruPlace::kIsolated: set_place(item, LruPlace::kIsolatedWanted); break;
     default: break;
   }
+}
+
+void ShardedReclaim::leave_locked(Shard& shard, LruItem& item) {
+  shard.order->leave(item);
+  TW_ASSERT(!item.hook.is_linked(), "a reclaim order keeps what is to leave");
 }
 
 bool ShardedReclaim::remove(LruItem& item) {
@@ -77,7 +89,7 @@ bool ShardedReclaim::remove(LruItem& item) {
     case LruPlace::kOff: return true;
     case LruPlace::kInactive:
     case LruPlace::kActive:
-      shard.order->leave(item);
+      leave_locked(shard, item);
       set_place(item, LruPlace::kOff);
       return true;
     case LruPlace::kIsolated:
@@ -95,7 +107,8 @@ std::size_t ShardedReclaim::take_locked(Shard& shard, std::span<LruItem*> out) {
     LruItem* item = shard.order->look();
     if (item == nullptr) continue;
     TW_ASSERT(item->listed(), "a reclaim order answers an item that is not listed");
-    shard.order->leave(*item);
+    TW_ASSERT(&shards_[item->shard % kLruShards] == &shard, "a reclaim order answers another shard's item");
+    leave_locked(shard, *item);
     set_place(*item, LruPlace::kIsolated);
     out[taken++] = item;
   }

@@ -17,6 +17,7 @@ std::vector<std::unique_ptr<ListShard>> make_shard(const DirtyOrderFactory& make
                                                    const DirtyListOptions& options) {
   auto shard = std::make_unique<OrderShard>(list_lock_class(options), 0);
   shard->order = make_order();
+  TW_ASSERT(shard->order != nullptr, "a dirty order's factory makes none");
   std::vector<std::unique_ptr<ListShard>> shards;
   shards.push_back(std::move(shard));
   return shards;
@@ -25,7 +26,9 @@ std::vector<std::unique_ptr<ListShard>> make_shard(const DirtyOrderFactory& make
 class OrderedList final : public DirtyListBase {
  public:
   OrderedList(std::string name, const DirtyOrderFactory& make_order, const DirtyListOptions& options)
-      : DirtyListBase(make_shard(make_order, options), options), name_(std::move(name)) {}
+      : DirtyListBase(make_shard(make_order, options), options),
+        name_(std::move(name)),
+        context_(options.context) {}
   std::string_view name() const override { return name_; }
   std::unique_ptr<Selection> select(const SelectionRequest& request) override;
 
@@ -36,14 +39,18 @@ class OrderedList final : public DirtyListBase {
     auto& home = static_cast<OrderShard&>(shard);
     home.lock.assert_held();
     home.touch();
+    const Instant stamp = object.node.stamp;
     home.order->file(object, why);
     TW_ASSERT(object.node.hook.is_linked(), "a dirty order does not list what it is to file");
+    TW_ASSERT(!home.order->list.empty(), "a dirty order files on another list than its own");
+    TW_ASSERT(object.node.stamp == stamp, "a dirty order changes a stamp");
     home.oldest_ns.store(std::min(home.oldest_ns.load(std::memory_order_relaxed), object.node.stamp.ns),
                          std::memory_order_relaxed);
   }
   void unlink_locked(ListShard& shard, DirtyObject& object) override {
     auto& home = static_cast<OrderShard&>(shard);
     home.lock.assert_held();
+    TW_ASSERT(object.node.hook.is_linked(), "a dirty order has dropped what is listed");
     home.order->leave(object);
     TW_ASSERT(!object.node.hook.is_linked(), "a dirty order keeps what is to leave");
     if (object.node.stamp.ns > home.oldest_ns.load(std::memory_order_relaxed)) return;
@@ -65,6 +72,7 @@ class OrderedList final : public DirtyListBase {
   }
 
   const std::string name_;
+  const std::uint16_t context_;
 };
 
 // What comes back from a batch, dirty since before an open sync, keeps its stamp: next() finds it.
@@ -94,6 +102,9 @@ class OrderedList::OrderSelection final : public SelectionBase {
     for (; claimed < out.size(); ++claimed) {
       DirtyObject* object = home_.order->next(before_);
       if (object == nullptr) break;
+      const DirtyState state = object->state();
+      TW_ASSERT(state.phase() == DirtyPhase::kListed, "a dirty order answers what is not listed");
+      TW_ASSERT(state.context() == list_.context_, "a dirty order answers another context's object");
       TW_ASSERT(object->node.stamp <= before_, "a dirty order answers what is younger than it was asked for");
       home_.touch();
       list_.unlink_locked(home_, *object);
