@@ -113,11 +113,11 @@ void TaggedList::link_locked(ListShard& shard, DirtyObject& object, Filing why, 
     }
     home.dirty.insert(at, object.node);
   }
-  // What comes back from a batch belongs to every sync that began after it was dirtied.
-  if (why != Filing::kDirtied && why != Filing::kAdopted && !home.open_syncs.empty() &&
-      stamp <= home.open_syncs.back()) {
-    tag_locked(home, object.node);
-  }
+  // What comes back from a batch belongs to every sync that began after it was dirtied; and what a batch had
+  // no room for is still to be written, before what is younger.
+  const bool awaited = why != Filing::kDirtied && why != Filing::kAdopted && !home.open_syncs.empty() &&
+                       stamp <= home.open_syncs.back();
+  if (awaited || why == Filing::kUnclaimed) tag_locked(home, object.node);
   if (stamp.ns < home.oldest_ns.load(std::memory_order_relaxed)) {
     home.oldest_ns.store(stamp.ns, std::memory_order_relaxed);
   }

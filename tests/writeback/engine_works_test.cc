@@ -1,0 +1,165 @@
+// What a work does with what it has claimed: order, slices, pauses for what is busy, and requests that come
+// while it finds nothing.
+#include "base/sim.h"
+#include "base/thread.h"
+#include "engine_rig.h"
+#include "sim_options.h"
+#include "writeback/driver_thread.h"
+
+namespace tidewheel {
+namespace {
+
+constinit LockClass works_test_class("engine-works-test", LockRank::kDevice);
+
+class EngineWorks : public ::testing::TestWithParam<const char*> {
+ protected:
+  EngineOptions options() const {
+    EngineOptions o = small_options();
+    o.design = GetParam();
+    return o;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Designs, EngineWorks, ::testing::ValuesIn(kAllDesigns), [](const auto& each) {
+  std::string name = each.param;
+  std::erase(name, '-');
+  return name;
+});
+
+// The first batch claims more than it has room for: what goes back is written in its old order.
+TEST_P(EngineWorks, WhatABatchHasNoRoomForIsNextInItsOldOrder) {
+  if (std::string_view(GetParam()) == "syncer-slots") GTEST_SKIP() << "last in, first out within a slot";
+  EngineOptions o = options();
+  o.batch_bytes = 64 << 10;
+  VirtualRig rig(o);
+  std::vector<std::uint64_t> order;
+  rig.target.on_write = [&](FakeObject& object, const WriteSlot&, WorkKind) { order.push_back(object.key); };
+  constexpr std::uint64_t kObjects = 12;
+  // A slot of the wheel each: within one, what goes back goes behind the others.
+  for (std::uint64_t i = 0; i < kObjects; ++i) {
+    rig.dirty(rig.make(i), 40 << 10);
+    rig.driver->run_for(milliseconds(200));
+  }
+  rig.driver->run_for(seconds(36));
+  ASSERT_EQ(order.size(), kObjects);
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+  EXPECT_EQ(rig.target.batches.load(std::memory_order_relaxed), kObjects) << "one fits";
+}
+
+TEST_P(EngineWorks, ASyncWritesALargeObjectWholeAndOthersInSlices) {
+  VirtualRig rig(options());
+  FakeObject& large = rig.make();
+  std::vector<std::uint64_t> limits;
+  rig.target.on_write = [&](FakeObject&, const WriteSlot& slot, WorkKind) {
+    limits.push_back(slot.limit_bytes);
+  };
+  rig.dirty(large, 900 << 10);
+  ASSERT_TRUE(rig.engine->sync(*rig.context).has_value());
+  EXPECT_EQ(limits, std::vector<std::uint64_t>{UINT64_MAX});
+  limits.clear();
+  rig.dirty(large, 900 << 10);
+  rig.engine->reclaim(*rig.context, 1);
+  rig.driver->run_for(milliseconds(1));
+  ASSERT_FALSE(limits.empty());
+  EXPECT_EQ(limits[0], rig.engine->options().batch_bytes);
+}
+
+// The pause before work that has met only busy objects doubles up to 128 ms: from 1 ms each time that
+// something has been written in between.
+TEST_P(EngineWorks, APauseForBusyObjectsBeginsAnewOnceSomethingIsWritten) {
+  EngineOptions o = options();
+  o.background_bytes = 0;
+  VirtualRig rig(o);
+  std::vector<Instant> asked;
+  bool busy = true;
+  rig.target.decide = [&](FakeObject&, WriteSlot&) {
+    asked.push_back(rig.clock.now());
+    return busy ? WriteOutcome::kSkipped : WriteOutcome::kWritten;
+  };
+  FakeObject& object = rig.make();
+  const auto pauses = [&] {
+    asked.clear();
+    busy = true;
+    rig.dirty(object, 4096);
+    rig.driver->run_for(seconds(2));
+    std::vector<Duration> gaps;
+    for (std::size_t i = 1; i < asked.size(); ++i) gaps.push_back(asked[i] - asked[i - 1]);
+    busy = false;
+    rig.driver->run_for(seconds(1));
+    EXPECT_TRUE(object.state().clean());
+    return gaps;
+  };
+  const std::vector<Duration> first = pauses();
+  ASSERT_GE(first.size(), 9U);
+  for (std::size_t i = 0; i < 9; ++i) {
+    // What is small is left for 10 ms in any case.
+    EXPECT_EQ(first[i], std::max(milliseconds(1LL << std::min<std::size_t>(i, 7)), WorkSchedule::kPlug));
+  }
+  EXPECT_EQ(pauses(), first);
+}
+
+// ---- requests beside a flusher ----
+
+struct SimRig {
+  explicit SimRig(const EngineOptions& o) {
+    auto made = WritebackEngine::make(o, std::make_unique<ThreadDriver>());
+    TW_ASSERT(made.has_value(), "the rig's options");
+    engine = std::move(*made);
+    context = engine->add_context(target);
+    target.on_ended = [this](FakeObject&) {
+      MutexLock guard(lock);
+      ++ended;
+      changed.notify_all();
+    };
+  }
+  ~SimRig() { engine->stop(); }
+  void dirty(WritebackContext& in, FakeObject& object, std::uint64_t bytes) {
+    Result<DirtyGrant> grant = engine->balance_dirty_pages(in, bytes);
+    SIM_CHECK(grant.has_value());
+    engine->account_dirtied(*grant, bytes);
+    object.dirty_bytes.fetch_add(bytes, std::memory_order_seq_cst);
+    engine->mark_dirty(object, kDirtyData, engine->clock().now(), &*grant);
+  }
+  void await(int writes) {
+    MutexLock guard(lock);
+    while (ended < writes) changed.wait(lock);
+  }
+  Mutex lock{works_test_class};
+  CondVar changed;
+  int ended TW_GUARDED_BY(lock) = 0;
+  FakeTarget target;
+  std::unique_ptr<WritebackEngine> engine;
+  WritebackContext* context = nullptr;
+};
+
+// A request that comes while the flusher finds nothing for the one before is not taken for answered.
+SIM_TEST_WITH(EngineWorksSim, AReclaimThatComesAsTheLastOneEndsCounts, (sim::Options{.schedules = 600})) {
+  SimRig rig(unperiodic_options());
+  FakeObject object;
+  object.set_context(rig.context->id());
+  rig.engine->reclaim(*rig.context, 1);  // nothing is dirty yet
+  rig.dirty(*rig.context, object, 100);
+  rig.engine->reclaim(*rig.context, 4096);
+  rig.await(1);
+  SIM_CHECK(rig.engine->sync(*rig.context).has_value());
+}
+
+// Two contexts over one threshold: the flusher of the one that has nothing may hold all of the excess for a
+// moment, in which the other one's sees none and falls asleep.
+SIM_TEST_WITH(EngineWorksSim, AnExcessThatOthersLookedForIsWritten, (sim::Options{.schedules = 600})) {
+  EngineOptions o = unperiodic_options();
+  o.background_bytes = 0;
+  SimRig rig(o);
+  FakeTarget no_target;
+  WritebackContext* const empty = rig.engine->add_context(no_target);
+  SIM_CHECK(empty != nullptr);
+  FakeObject object;
+  object.set_context(rig.context->id());
+  rig.dirty(*rig.context, object, 100);
+  rig.await(1);
+  rig.dirty(*rig.context, object, 100);
+  rig.await(2);
+  SIM_CHECK(rig.engine->sync(*rig.context).has_value());
+}
+
+}  // namespace
+}  // namespace tidewheel
