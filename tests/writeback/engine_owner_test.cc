@@ -1,4 +1,6 @@
 // Owners: thresholds of their own, re-filing, retirement, sync of one and of all.
+#include <optional>
+
 #include "owner_rig.h"
 #include "sim_options.h"
 #include "writeback/driver_thread.h"
@@ -88,13 +90,6 @@ TEST(OwnerLimit, WhoWaitsAtHisOwnersLimitHoldsUpNobodyElse) {
   }
 }
 
-std::uint64_t acquisitions_of(const char* lock) {
-  for (const LockClassStats& one : lock_statistics()) {
-    if (std::string_view(one.name) == lock) return one.acquisitions;
-  }
-  return 0;
-}
-
 // Others dirty, give back and are cleaned without the lock of those who wait; its own writers take it.
 TEST(OwnerLimit, WhoWaitsAtHisOwnersLimitCostsOthersNoLock) {
   OwnerRig rig(small_options(), 2);
@@ -132,34 +127,82 @@ TEST(OwnerLimit, FromTheOwnersLimitToTheEnginesNothingIsMissed) {
   o.interval = {0};
   OwnerRig rig(o, 2);
   rig.owner[0] = rig.engine->add_context(rig.target, limits(20 << 10, 40 << 10));
-  VirtualDevice device(*rig.driver, milliseconds(1));
-  device.stalled = true;
-  rig.target.device = &device;
   std::vector<FakeObject*> mine;
   for (int i = 0; i < 7; ++i) mine.push_back(&rig.make_dirty(0));
   ThrottleWaiter waiter;
   waiter.wake = [](ThrottleWaiter&) {};
   ASSERT_FALSE(rig.engine->begin_balance(*rig.owner[0], 15 << 10, waiter));
-  // The other owner takes the rest of the engine's.
+  // The other owner takes the rest of the engine's, and at once what the first one gives back.
   std::vector<FakeObject*> others;
-  while (rig.engine->charged_bytes() + (5 << 10) <= o.dirty_bytes) others.push_back(&rig.make_dirty(1));
-  for (FakeObject* object : mine) {
-    if (object->state().phase() == DirtyPhase::kListed) cancel_owned(*rig.engine, rig.target, *object);
+  const auto fill = [&] {
+    while (rig.engine->charged_bytes() + (5 << 10) <= o.dirty_bytes) others.push_back(&rig.make_dirty(1));
+  };
+  fill();
+  for (int i = 0; i < 3; ++i) {
+    cancel_owned(*rig.engine, rig.target, *mine[static_cast<std::size_t>(i)]);
+    if (i < 2) fill();
   }
-  for (FakeObject* object : others) {
-    if (waiter.state == ThrottleWaiter::State::kGranted) break;
-    if (object->state().phase() == DirtyPhase::kListed) cancel_owned(*rig.engine, rig.target, *object);
-  }
-  EXPECT_EQ(waiter.state, ThrottleWaiter::State::kGranted);
-  if (waiter.state == ThrottleWaiter::State::kGranted) {
-    EXPECT_TRUE(rig.engine->finish_balance(*rig.owner[0], waiter).has_value());
-  }
+  ASSERT_EQ(waiter.state, ThrottleWaiter::State::kWaiting) << "room of the owner's, none of the engine's";
+  for (std::size_t i = 0; i < 3; ++i) cancel_owned(*rig.engine, rig.target, *others[i]);
+  ASSERT_EQ(waiter.state, ThrottleWaiter::State::kGranted);
+  EXPECT_TRUE(rig.engine->finish_balance(*rig.owner[0], waiter).has_value());
   // And nobody is counted as waiting any more.
   const std::uint64_t before = acquisitions_of("throttle");
   rig.make_dirty(1);
   EXPECT_EQ(acquisitions_of("throttle"), before);
-  device.resume();
-  rig.driver->run_for(seconds(1));
+}
+
+// What an owner has set aside and the engine then refuses goes back, however often it is tried.
+TEST(OwnerLimit, ATryThatTheEngineRefusesCostsTheOwnerNothing) {
+  EngineOptions o = small_options();
+  o.dirty_bytes = 200 << 10;
+  o.background_bytes = 100 << 10;
+  o.interval = {0};
+  OwnerRig rig(o, 2);
+  rig.owner[0] = rig.engine->add_context(rig.target, limits(ContextOptions::kNone, 64 << 10));
+  std::vector<FakeObject*> others;
+  while (rig.engine->charged_bytes() + (5 << 10) <= o.dirty_bytes) others.push_back(&rig.make_dirty(1));
+  ThrottleWaiter waiter;
+  waiter.wake = [](ThrottleWaiter&) {};
+  ASSERT_FALSE(rig.engine->begin_balance(*rig.owner[0], 30 << 10, waiter));
+  std::size_t freed = 0;
+  while (freed < 7) {
+    ASSERT_EQ(waiter.state, ThrottleWaiter::State::kWaiting) << freed;
+    cancel_owned(*rig.engine, rig.target, *others[freed++]);
+  }
+  ASSERT_EQ(waiter.state, ThrottleWaiter::State::kGranted);
+  EXPECT_TRUE(rig.engine->finish_balance(*rig.owner[0], waiter).has_value());
+}
+
+// Between the look that finds the engine's limit in the way and the moment that he is counted there, somebody
+// of another owner may give back: he who counts looks again.
+SIM_TEST_WITH(OwnerLimitSim, WhoComesToTheEnginesLimitIsCountedBeforeHeLooks,
+              (sim::Options{.schedules = 3000})) {
+  EngineOptions o = small_options();
+  o.dirty_bytes = 24 << 10;
+  o.object_overhead_bytes = 0;
+  o.interval = {0};
+  o.writer_recheck = Duration::max();
+  auto made = WritebackEngine::make(o, std::make_unique<ThreadDriver>());
+  SIM_CHECK(made.has_value());
+  WritebackEngine& engine = **made;
+  OwnerTarget target;
+  WritebackContext* mine = engine.add_context(target, limits(ContextOptions::kNone, 8 << 10));
+  WritebackContext* other = engine.add_context(target, {});
+  {
+    std::optional<DirtyGrant> owners = *engine.balance_dirty_pages(*mine, 4 << 10);
+    std::optional<DirtyGrant> owners_rest = *engine.balance_dirty_pages(*mine, 4 << 10);
+    std::optional<DirtyGrant> rest = *engine.balance_dirty_pages(*other, 12 << 10);
+    std::optional<DirtyGrant> last = *engine.balance_dirty_pages(*other, 4 << 10);
+    Thread waits("waits", [&] { SIM_CHECK(engine.balance_dirty_pages(*mine, 4 << 10).has_value()); });
+    Thread others("others", [&] { SIM_CHECK(engine.balance_dirty_pages(*other, 4 << 10).has_value()); });
+    while (engine.throttled_threads() == 0) yield_thread();
+    owners.reset();
+    waits.join();
+    others.join();
+  }
+  SIM_CHECK(engine.charged_bytes() == 0);
+  engine.stop();
 }
 
 // Fault 14: a writer is held up by what lies in another owner's context. Nothing is periodic; his own context

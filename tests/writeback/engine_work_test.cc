@@ -101,6 +101,29 @@ TEST(WorkSchedule, AClockThatStepsBackDoesNotPutTheTickOff) {
   EXPECT_EQ(schedule.next_work(at(kStart - seconds(3600))).wake_at, kStart - seconds(3595));
 }
 
+// Each of the moments that work waits for lay as far ahead as the step, else.
+TEST(WorkSchedule, AClockThatStepsBackPutsNothingOff) {
+  const Instant earlier = kStart - seconds(3600);
+  WorkSchedule pause(seconds(30), {0}, 1 << 20);
+  pause.met_only_busy(kStart);
+  WorkSignals reclaim = at(earlier);
+  reclaim.reclaim_bytes = 1;
+  EXPECT_TRUE(pause.next_work(reclaim).work) << "work that had met only busy objects";
+
+  WorkSchedule retry(seconds(30), {0}, 1 << 20);
+  retry.ended_periodic(kStart, true);
+  WorkSignals due = at(earlier);
+  due.next_retry = earlier;
+  EXPECT_TRUE(retry.next_work(due).work) << "a retry after one that was gone";
+
+  WorkSchedule plugged(seconds(30), {0}, 1 << 20);
+  WorkSignals excess = at(kStart);
+  excess.background_excess_bytes = 1;
+  EXPECT_FALSE(plugged.next_work(excess).work);
+  excess.now = earlier;
+  EXPECT_EQ(plugged.next_work(excess).wake_at, earlier + WorkSchedule::kPlug) << "a small excess";
+}
+
 TEST(WorkSchedule, ExtremeLengthsDoNotOverflow) {
   WorkSchedule schedule(Duration::max(), Duration::max(), 1);
   schedule.arm(kStart);

@@ -1,5 +1,7 @@
 // What a work does with what it has claimed: order, slices, pauses for what is busy, and requests that come
 // while it finds nothing.
+#include <optional>
+
 #include "base/sim.h"
 #include "base/thread.h"
 #include "engine_rig.h"
@@ -97,6 +99,28 @@ TEST_P(EngineWorks, APauseForBusyObjectsBeginsAnewOnceSomethingIsWritten) {
   EXPECT_EQ(pauses(), first);
 }
 
+// What fails on a caller's thread is retried by a flusher that had no reason to wake.
+TEST_P(EngineWorks, AnFsyncThatFailsIsRetriedThoughNothingIsPeriodic) {
+  EngineOptions o = options();
+  o.interval = {0};
+  VirtualRig rig(o);
+  bool fails = true;
+  rig.target.decide = [&](FakeObject&, WriteSlot& slot) {
+    if (!fails) return WriteOutcome::kWritten;
+    slot.error.code = Reason::kIo;
+    return WriteOutcome::kFailed;
+  };
+  FakeObject& object = rig.make();
+  rig.dirty(object, 4096);
+  rig.driver->run_for(seconds(60));
+  EXPECT_EQ(rig.engine->fsync(object).error().code, Reason::kIo);
+  fails = false;
+  // syncer-slots: no back-off, but the next tick, of which there is none.
+  if (std::string_view(GetParam()) == "syncer-slots") return;
+  rig.driver->run_for(seconds(2));
+  EXPECT_TRUE(object.state().clean());
+}
+
 // ---- requests beside a flusher ----
 
 struct SimRig {
@@ -141,6 +165,39 @@ SIM_TEST_WITH(EngineWorksSim, AReclaimThatComesAsTheLastOneEndsCounts, (sim::Opt
   rig.engine->reclaim(*rig.context, 4096);
   rig.await(1);
   SIM_CHECK(rig.engine->sync(*rig.context).has_value());
+}
+
+// Each waits until nothing is being written any more, also who comes second.
+SIM_TEST_WITH(EngineWorksSim, StopsAtTheSameTimeBothWaitForWhatIsInFlight, (sim::Options{.schedules = 300})) {
+  EngineOptions o = unperiodic_options();
+  o.background_bytes = 0;
+  FakeObject object;
+  SimRig rig(o);
+  class Slow final : public FakeDevice {
+   public:
+    void start(Batch& batch) override {
+      in_flight.store(true, std::memory_order_seq_cst);
+      io.emplace("io", [this, &batch] {
+        sleep_for(milliseconds(1));
+        in_flight.store(false, std::memory_order_seq_cst);
+        batch.complete();
+      });
+    }
+    Atomic<bool> in_flight{false};
+    std::optional<Thread> io;
+  } device;
+  rig.target.device = &device;
+  object.set_context(rig.context->id());
+  rig.dirty(*rig.context, object, 100);
+  while (!device.in_flight.load(std::memory_order_seq_cst)) yield_thread();
+  Thread other("stops", [&] {
+    rig.engine->stop();
+    SIM_CHECK(!device.in_flight.load(std::memory_order_seq_cst));
+  });
+  rig.engine->stop();
+  SIM_CHECK(!device.in_flight.load(std::memory_order_seq_cst));
+  other.join();
+  device.io->join();
 }
 
 // Two contexts over one threshold: the flusher of the one that has nothing may hold all of the excess for a

@@ -42,6 +42,14 @@ inline bool cancel_owned(WritebackEngine& engine, OwnerTarget& target, FakeObjec
   return was;
 }
 
+// How often a lock of this class has been taken.
+inline std::uint64_t acquisitions_of(const char* lock) {
+  for (const LockClassStats& one : lock_statistics()) {
+    if (std::string_view(one.name) == lock) return one.acquisitions;
+  }
+  return 0;
+}
+
 // In virtual time. Objects are cancelled at the end, and nothing may be left in any count.
 class OwnerRig {
  public:
