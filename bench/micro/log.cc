@@ -141,7 +141,9 @@ class Machine {
     benchmark::DoNotOptimize(size);
     item.format(writer);
   }
-  void small(std::uint32_t thread, std::uint32_t i) TW_NO_THREAD_SAFETY_ANALYSIS {
+  void small(std::uint32_t thread, std::uint32_t i) { small_commit(thread, i); }
+  // Answers the sequence to force.
+  std::uint64_t small_commit(std::uint32_t thread, std::uint32_t i) TW_NO_THREAD_SAFETY_ANALYSIS {
     Log& log = journal_->log();
     auto ticket = log.reserve(kSmallBytes, 1, false);
     must(ticket);
@@ -149,8 +151,9 @@ class Machine {
     item.lock.lock();
     ++item.content[0];
     LogItem* const one[] = {&item};
-    log.commit(one, *ticket);
+    const std::uint64_t sequence = log.commit(one, *ticket);
     log.end(*ticket);
+    return sequence;
   }
   void buffer(std::uint32_t thread, std::uint32_t i) {
     auto transaction = Transaction::begin(*journal_, {.payload_bytes = disk::log_bytes_of_buffer(1)});
@@ -336,8 +339,7 @@ void force(benchmark::State& state) {
     for (std::uint32_t t = 0; t < threads; ++t) {
       all.emplace_back("force", [&machine, t, threads] {
         for (std::uint32_t i = 0; i < kForces / threads; ++i) {
-          machine.small(t, i);
-          Machine::must(machine.log().force_all());
+          Machine::must(machine.log().force(machine.small_commit(t, i)));
         }
       });
     }

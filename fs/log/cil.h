@@ -89,6 +89,11 @@ class Cil {
   std::uint64_t last_used_sequence() const;
   // The same with no commit under way: what comes after it has seen all that the caller has.
   std::uint64_t settled_sequence();
+  // Of operations in the open checkpoint; too few by up to soft_bytes / 4.
+  std::uint64_t open_bytes() const {
+    const std::int64_t bytes = bytes_.load(std::memory_order_relaxed);
+    return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
+  }
   // What images and entries take: in the open checkpoint, in those being written, and spare. One load; within
   // memory_error_bytes().
   std::int64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }

@@ -218,11 +218,13 @@ void IclogRing::run_completions() {
 void IclogRing::settle(std::vector<Iclog*>& completed) {
   Iclog* ready = nullptr;
   bool tell = false;
+  std::uint32_t flushed = 0;
   {
     MutexLock hold(lock_);
     for (Iclog* const record : completed) {
       record->state_ = Iclog::State::kDone;
       if (record->error_.load(std::memory_order_relaxed)) failed_ = true;
+      if (record->flushes && !failed_) ++flushed;
     }
     // Behind a hole nothing can be found by recovery, however well it was written.
     bool hole = false;
@@ -247,6 +249,7 @@ void IclogRing::settle(std::vector<Iclog*>& completed) {
   }
   if (tell) owner_.record_failed(Error{Reason::kIo, static_cast<std::uint16_t>(__LINE__), 0});
   if (ready != nullptr) submit(*ready);
+  for (; flushed != 0; --flushed) owner_.commit_record_written();
 }
 
 void IclogRing::retire() {

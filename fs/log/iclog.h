@@ -94,6 +94,9 @@ class Iclog {
 
 class RecordOwner {
  public:
+  // A record that flushes has been written, and is not retired yet: what is sealed from now on need not wait
+  // for it. On the completion thread. Not told of what fails, nor behind that.
+  virtual void commit_record_written() = 0;
   // In order, on the completion thread. stable: this record and all before it are on stable storage, as far
   // as a flush has been asked for; else it never will be.
   virtual void record_retired(Iclog& record, bool stable) = 0;

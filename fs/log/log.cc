@@ -20,6 +20,9 @@ constexpr std::uint64_t kMemoryParts = 5;
 // The log's most of the budget.
 constexpr std::uint64_t kBudgetPart = 4;
 constexpr std::uint64_t kLeastSoftMemory = 64 * 1024;
+// Of the log buffers, those that a checkpoint fills for which a force does not wait for its turn: they are
+// written beside the commit record that is under way.
+constexpr std::uint64_t kEarlyClosePart = 2;
 // Less is not worth to be counted: in a small log its space is the limit.
 constexpr std::uint64_t kUsualSoftMemory = 1 << 20;
 
@@ -49,6 +52,7 @@ Log::Log(BlockDevice& device, const LogPlace& place, const LogPosition& position
       costs_{.payload_bytes = ring_->payload_bytes(), .header_bytes = ring_->header_bytes()},
       limits_(limits(place, options)),
       cil_(costs_, limits_, position.next_sequence),
+      early_close_bytes_(options.buffers / kEarlyClosePart * std::uint64_t{costs_.payload_bytes}),
       memory_limit_(static_cast<std::int64_t>(kMemoryParts * limits_.soft_memory_bytes)),
       memory_step_(static_cast<std::int64_t>(limits_.soft_memory_bytes / 2)),
       memory_margin_(cil_.memory_error_bytes()),
@@ -157,6 +161,13 @@ void Log::want_locked(std::uint64_t sequence) {
   worker_.notify_one();
 }
 
+// No earlier than its commit record can be submitted: what is committed and forced until then shares it.
+void Log::want_forced_locked(std::uint64_t sequence) {
+  if (forced_sequence_ >= sequence) return;
+  forced_sequence_ = sequence;
+  worker_.notify_one();
+}
+
 Result<void> Log::force(std::uint64_t sequence) {
   if (sequence == 0) return {};
   TW_ASSERT(sequence <= cil_.last_used_sequence(), "a force of a sequence that no commit has answered");
@@ -165,7 +176,7 @@ Result<void> Log::force(std::uint64_t sequence) {
   // One comparison answers for checkpoints that are open, being closed, in flight, and long gone.
   while (stable_sequence_ < sequence) {
     if (is_shut_down()) return TW_FAIL(kShutDown);
-    want_locked(sequence);
+    want_forced_locked(sequence);
     changed_.wait(lock_);
   }
   return {};
@@ -179,7 +190,7 @@ void Log::force(ForceMode mode) {
   }
   forces_.fetch_add(1, std::memory_order_relaxed);
   MutexLock hold(lock_);
-  want_locked(sequence);
+  want_forced_locked(sequence);
 }
 
 std::uint64_t Log::stable_sequence() const {

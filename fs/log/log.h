@@ -13,6 +13,9 @@
 // operation, is the commit point. It is written after a flush that covers everything before it, and is
 // itself stable when its write completes: one flush per checkpoint.
 //
+// Group commit: a force alone does not close the open checkpoint while a commit record is under way, since
+// its own could not be submitted before that has been written. Whoever forces meanwhile shares the next one.
+//
 // The tail is sampled before that flush, so that what the AIL brought home by then is durable before the
 // record that says so. Log space becomes free only when a record with the new tail is stable: nothing that
 // an on-disk tail still covers is ever overwritten. Where somebody waits for space and no checkpoint is to
@@ -155,6 +158,7 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   // GrantHead::Queued, RecordOwner, TailListener
   void space_wanted() override;
   void tail_moved() override;
+  void commit_record_written() override;
   void record_retired(Iclog& record, bool stable) override;
   void record_failed(Error error) override;
 
@@ -163,11 +167,13 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   void run_worker();
   Task next_task() TW_EXCLUDES(lock_);
   bool task_locked(Task& task) TW_REQUIRES(lock_);
+  bool force_closes_locked() const TW_REQUIRES(lock_);
   void look_for_space() TW_EXCLUDES(lock_);
   Lsn tail_for(std::uint64_t need_bytes) const TW_EXCLUDES(lock_);
   bool tail_record_pays_locked(Lsn tail) const TW_REQUIRES(lock_);
   void tick() TW_EXCLUDES(lock_);
   void want_locked(std::uint64_t sequence) TW_REQUIRES(lock_);
+  void want_forced_locked(std::uint64_t sequence) TW_REQUIRES(lock_);
   void write_next_checkpoint() TW_EXCLUDES(lock_);
   void write_tail_record() TW_EXCLUDES(lock_);
   void write_unmount_record() TW_EXCLUDES(lock_);
@@ -201,6 +207,7 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   const RecordCosts costs_;
   const CilLimits limits_;
   Cil cil_;
+  const std::uint64_t early_close_bytes_;  // a force closes so large a checkpoint at once
   const std::int64_t memory_limit_;
   const std::int64_t memory_step_;    // charged at a time
   const std::int64_t memory_margin_;  // what the count of images may lag behind
@@ -215,7 +222,9 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   Lsn head_ TW_GUARDED_BY(lock_);               // moved by the worker alone
   std::uint32_t previous_sector_ TW_GUARDED_BY(lock_);
   Lsn published_tail_ TW_GUARDED_BY(lock_);     // in a record that is stable
-  std::uint64_t wanted_sequence_ TW_GUARDED_BY(lock_) = 0;  // checkpoints up to this are to be closed
+  std::uint64_t wanted_sequence_ TW_GUARDED_BY(lock_) = 0;  // checkpoints up to this are to be closed at once
+  std::uint64_t forced_sequence_ TW_GUARDED_BY(lock_) = 0;  // the same, once no commit record is under way
+  std::uint32_t commit_records_ TW_GUARDED_BY(lock_) = 0;   // laid out and not written, tail records too
   std::uint64_t stable_sequence_ TW_GUARDED_BY(lock_);
   std::uint64_t closed_sequence_ TW_GUARDED_BY(lock_);      // the last that was closed
   bool tail_record_in_flight_ TW_GUARDED_BY(lock_) = false;

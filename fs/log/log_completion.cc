@@ -4,6 +4,14 @@
 
 namespace tidewheel {
 
+// Before the items of its checkpoint are told, who may be many: the next one is laid out meanwhile.
+void Log::commit_record_written() {
+  MutexLock hold(lock_);
+  TW_ASSERT(commit_records_ != 0, "a commit record is written that was not laid out");
+  --commit_records_;
+  if (forced_sequence_ > closed_sequence_) worker_.notify_one();
+}
+
 void Log::record_retired(Iclog& record, bool stable) {
   const bool tail_record = record.purpose == Iclog::Purpose::kTail;
   if (stable && record.flushes) publish_tail(record.tail(), tail_record ? kTailRecordBytes : 0);
@@ -90,8 +98,10 @@ void Log::end_checkpoint(Checkpoint& checkpoint, bool stable) {
     TW_ASSERT(checkpoint.sequence == stable_sequence_ + 1, "checkpoints become stable out of order");
     stable_sequence_ = checkpoint.sequence;
     ++checkpoints_;
-    if (need_told_) space_asked_ = true;
-    worker_.notify_one();
+    if (need_told_) {
+      space_asked_ = true;
+      worker_.notify_one();
+    }
   } else {
     ++aborted_;
   }

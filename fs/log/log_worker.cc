@@ -78,8 +78,15 @@ void Log::run_worker() {
   }
 }
 
+// The commit record of what is closed now would wait for those under way, and whoever forces meanwhile would
+// need another one. A large checkpoint is closed all the same: its other records need not wait.
+bool Log::force_closes_locked() const {
+  return commit_records_ == 0 || cil_.open_bytes() >= early_close_bytes_;
+}
+
 bool Log::task_locked(Task& task) {
-  if (wanted_sequence_ > closed_sequence_) {
+  if (wanted_sequence_ > closed_sequence_ ||
+      (forced_sequence_ > closed_sequence_ && force_closes_locked())) {
     task = Task::kCheckpoint;
   } else if (tail_record_wanted_ && !is_shut_down()) {
     task = Task::kTailRecord;
@@ -214,6 +221,7 @@ void Log::lay_out(Iclog& record) {
   MutexLock hold(lock_);
   head_ = log_advance(lsn, record.sectors(), place_.sectors);
   previous_sector_ = lsn.block();
+  if (record.flushes) ++commit_records_;
 }
 
 void Log::write_next_checkpoint() {

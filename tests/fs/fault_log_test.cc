@@ -38,9 +38,9 @@ TEST(FaultLog, ATailInFlightIsNotTakenBackByTheNextCheckpointsRecords) {
   rig.change(a, "second");
   rig.log.force(ForceMode::kStart);
   device.wait_stalled(1);  // its commit record
-  const std::uint64_t last = rig.change(b, std::string(20'000, 'x'));
+  const std::uint64_t last = rig.change(b, std::string(40'000, 'x'));
   rig.log.force(ForceMode::kStart);
-  device.wait_stalled(2);  // the first of two records
+  device.wait_stalled(2);  // the first of three records, which a force does not hold back
   device.clear_rules();
   while (rig.log.stable_sequence() < last) {
     device.release_stalled();

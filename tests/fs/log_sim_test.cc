@@ -67,6 +67,32 @@ SIM_TEST_WITH(LogSim, MakesDurableWhatAForceReturnedFor, kFew) {
   check_at_rest(rig);
 }
 
+// Forces that come while a commit record is under way wait for their turn, share it, and all get it: the
+// record's completion is the only thing that wakes the worker again.
+SIM_TEST_WITH(LogSim, LetsForcesShareACommitRecord, (sim::Options{.schedules = 300})) {
+  SimDevice device({.size_bytes = LogRig::kLogOffset + 1024 * 512, .latency = milliseconds(10)});
+  std::list<LoggedObject> objects;
+  LogRig rig({.sectors = 1024, .pusher = false}, &device);
+  for (int i = 0; i < 5; ++i) rig.add(objects.emplace_back("object" + std::to_string(i)));
+  SIM_CHECK(rig.change(objects.back(), "first") == 1);
+  rig.log.force(ForceMode::kStart);
+  while (rig.log.stats().buffers.records == 0) sleep_for(microseconds(1));
+  std::vector<Thread> forcers;
+  for (std::uint64_t w = 0; w < 4; ++w) {
+    forcers.emplace_back("force", [&rig, &objects, w] {
+      const std::uint64_t sequence =
+          rig.change(*std::next(objects.begin(), static_cast<std::ptrdiff_t>(w)), "next");
+      SIM_CHECK(rig.log.force(sequence).has_value());
+      SIM_CHECK(rig.log.stable_sequence() >= sequence);
+    });
+  }
+  for (Thread& forcer : forcers) forcer.join();
+  SIM_CHECK(rig.log.stats().checkpoints <= 3);
+  SIM_CHECK(rig.log.stats().buffers.flushes <= 3);
+  rig.close();
+  check_at_rest(rig);
+}
+
 // A log so small that every commit waits for space: the pusher's, a published tail's, a checkpoint's.
 SIM_TEST_WITH(LogSim, GetsOnInALogThatIsAlwaysFull, kFew) {
   std::list<LoggedObject> objects;

@@ -189,6 +189,64 @@ TEST(LogCommit, GoesOnOnceAFullCheckpointIsClosed) {
   }
 }
 
+// ---- group commit ----
+
+// One commit record is under way for as long as a test likes.
+class LogGroup : public testing::Test {
+ protected:
+  LogGroup() : device_(RamDevice::make(LogRig::kLogOffset + 4096 * 512).value()) {
+    for (int i = 0; i < 8; ++i) rig_.add(objects_.emplace_back("object" + std::to_string(i)));
+    device_.add({.op = IoOp::kWrite, .effect = FaultEffect::kStall, .count = FaultRule::kForEver});
+    EXPECT_EQ(rig_.change(objects_.front(), "first"), 1U);
+    rig_.log.force(ForceMode::kStart);
+    device_.wait_stalled(1);
+    EXPECT_EQ(records(), 1U);
+  }
+  ~LogGroup() override { let_go(); }
+  void let_go() {
+    device_.clear_rules();
+    device_.release_stalled();
+  }
+  std::uint64_t records() const { return rig_.log.stats().buffers.records; }
+
+  FaultyDevice device_;
+  std::list<LoggedObject> objects_;
+  LogRig rig_{{.sectors = 4096}, &device_};
+};
+
+TEST_F(LogGroup, SharesTheNextCommitRecord) {
+  std::vector<Thread> forcers;
+  for (LoggedObject& object : objects_) {
+    const std::uint64_t sequence = rig_.change(object, "next");
+    EXPECT_EQ(sequence, 2U) << "a force closed the checkpoint, whose commit record can't be submitted yet";
+    const std::uint64_t forces = rig_.log.stats().forces;
+    forcers.emplace_back("force", [this, sequence] { EXPECT_TRUE(rig_.log.force(sequence).has_value()); });
+    while (rig_.log.stats().forces == forces) yield_thread();
+  }
+  let_go();
+  for (Thread& forcer : forcers) forcer.join();
+  EXPECT_EQ(rig_.log.stats().checkpoints, 2U);
+  EXPECT_EQ(rig_.log.stats().buffers.flushes, 2U);
+}
+
+// What closes a checkpoint by its size waits for no commit record.
+TEST_F(LogGroup, LeavesAFullCheckpointAlone) {
+  const std::string much(100'000, 'x');
+  for (LoggedObject& object : objects_) rig_.change(object, much);  // 256 KiB are the soft limit
+  while (rig_.log.cil().open_sequence() == 2) yield_thread();
+  EXPECT_EQ(rig_.log.stable_sequence(), 0U);
+}
+
+// Most of a large checkpoint's records are written beside the commit record that is under way.
+TEST_F(LogGroup, DoesNotHoldBackALargeCheckpoint) {
+  EXPECT_EQ(rig_.change(objects_.front(), std::string(60'000, 'x')), 2U);
+  EXPECT_EQ(rig_.log.cil().open_sequence(), 2U);
+  rig_.log.force(ForceMode::kStart);
+  device_.wait_stalled(2);
+  EXPECT_EQ(rig_.log.cil().open_sequence(), 3U);
+  EXPECT_EQ(rig_.log.stable_sequence(), 0U);
+}
+
 // ---- intents ----
 
 TEST(LogIntent, IsNotWrittenWhenItWasDoneInTheSameCheckpoint) {
