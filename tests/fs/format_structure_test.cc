@@ -1,5 +1,5 @@
-// Each rule of the verifiers by itself: one damage under a right CRC breaks it, and the verdict names it. A rule
-// that is hidden behind another would be found by no test that only asks whether the block is good.
+// Each rule of the verifiers by itself: one damage under a right CRC breaks it, and the verdict names it. A
+// rule that is hidden behind another would be found by no test that only asks whether the block is good.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -108,7 +108,9 @@ TEST(FormatStructure, NamesEachRuleOfDataForks) {
     return view<ExtentRecord>(fork(b, kFile), i * sizeof(ExtentRecord));
   };
   const auto root = [](std::span<std::byte> b) -> ForkRoot& { return view<ForkRoot>(fork(b, kTreeFile)); };
-  const auto child = [](std::span<std::byte> b) -> Le64& { return view<Le64>(fork(b, kTreeFile), 8 + 7 * 8); };
+  const auto child = [](std::span<std::byte> b) -> Le64& {
+    return view<Le64>(fork(b, kTreeFile), 8 + 7 * 8);
+  };
   expect_each_named({
       inode("no data fork", format(kFile, ForkFormat::kNone)),
       inode("data of a device file", [](auto b) { body(b, kFifo).size_bytes = 1; }),
@@ -139,7 +141,9 @@ TEST(FormatStructure, NamesEachRuleOfDataForks) {
       inode("extents out of order",
             [&](auto b) { extent(b, 1) = to_disk({.file_block = 3, .start = {90}, .count = 1}); }),
       inode("an extent beyond the largest file",
-            [&](auto b) { extent(b, 1) = to_disk({.file_block = kMaxFileBlock, .start = {90}, .count = 2}); }),
+            [&](auto b) {
+              extent(b, 1) = to_disk({.file_block = kMaxFileBlock, .start = {90}, .count = 2});
+            }),
       inode("an extent outside its group",
             [&](auto b) { extent(b, 0) = to_disk({.file_block = 0, .start = {998}, .count = 4}); }),
       inode("no room for a root", [](auto b) { body(b, kTreeFile).attr_offset = 2; }),
@@ -243,7 +247,8 @@ TEST(FormatStructure, NamesEachRuleOfAttributeBlocks) {
       {kLeaf, "", "another number of bytes in use", [](auto b) { view<AttrLeafHeader>(b).used_bytes = 21; }},
       {kValue, "", "a part of an impossible length", [](auto b) { view<AttrValueHeader>(b).bytes = 0; }},
       {kValue, "", "a part of an impossible length", [](auto b) { view<AttrValueHeader>(b).bytes = 4041; }},
-      {kValue, "", "a part beyond the largest value", [](auto b) { view<AttrValueHeader>(b).offset = 65000; }},
+      {kValue, "", "a part beyond the largest value",
+       [](auto b) { view<AttrValueHeader>(b).offset = 65000; }},
       {BlockType::kMock, "", "more bytes than there is room for",
        [](auto b) { view<MockBlock>(b).bytes = kMaxMockBytes + 1; }},
   });
@@ -335,7 +340,8 @@ TEST(FormatLogRecord, NamesEachRuleUnderARightCrc) {
   const std::vector<Wrong> all = {
       {"", [](auto) {}},
       {"the magic number is another one", [&](auto r) { header(r).magic = kLogMoreMagic; }},
-      {"it belongs to another file system", [&](auto r) { header(r).uuid = to_disk(Uuid::from_random(3, 4)); }},
+      {"it belongs to another file system",
+       [&](auto r) { header(r).uuid = to_disk(Uuid::from_random(3, 4)); }},
       {"an impossible length", [&](auto r) { header(r).record_sectors = header(r).record_sectors + 8; }},
       {"an impossible length", [&](auto r) { header(r).payload_bytes = 200 * kLogSectorBytes; }},
       {"it was written elsewhere", [&](auto r) { header(r).lsn = Lsn::make(3, 72).value; }},
