@@ -1,5 +1,5 @@
-// Each rule of the verifiers by itself: one damage under a right CRC breaks it, and the verdict names it. A
-// rule that is hidden behind another would be found by no test that only asks whether the block is good.
+// Each rule of the verifiers by itself: one damage under a right CRC breaks it, and the verdict names it.
+// A rule that is hidden behind another would be found by no test that only asks whether the block is good.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -337,6 +337,40 @@ TEST(MkfsCrash, FlushesBeforeAndAfterTheSuperblock) {
   EXPECT_EQ(std::count(order.begin(), order.end(), 'S'), 2) << order;
 }
 
+TEST(MkfsImage, RefusesWhatNoFileSystemCanBe) {
+  const Geometry geometry = planned({.device_bytes = 8 * kMiB});
+  const auto code = [&](std::uint64_t device_bytes, const Options& its_options) {
+    const auto device = RamDevice::make(device_bytes).value();
+    const Result<void> made = make(*device, geometry, its_options);
+    EXPECT_TRUE(made.has_value() || !device->holds_data().value()) << "nothing is written";
+    return made ? Reason::kOk : made.error().code;
+  };
+  Options no_uuid = options(), long_label = options(), longest = options();
+  no_uuid.uuid = {};
+  long_label.label = std::string(kLabelBytes, 'l');
+  longest.label = std::string(kLabelBytes - 1, 'l');
+  EXPECT_EQ(code(8 * kMiB, no_uuid), Reason::kInvalidArgument);
+  EXPECT_EQ(code(8 * kMiB, long_label), Reason::kInvalidArgument);
+  EXPECT_EQ(code(8 * kMiB, longest), Reason::kOk);
+  EXPECT_EQ(code(8 * kMiB - kFsBlockBytes, options()), Reason::kOutOfRange);
+}
+
+// With free space on both sides of the log, the longer run first by block, and last by size.
+TEST(MkfsImage, SortsFreeSpaceBySizeWhereverTheLogLies) {
+  const auto device = RamDevice::make(64 * kMiB).value();
+  Geometry geometry = planned({.device_bytes = 64 * kMiB, .ag_count = 1});
+  geometry.log_start = {geometry.ag_blocks - geometry.log_blocks - 100};
+  ASSERT_TRUE(make(*device, geometry, options()).has_value());
+  geometry.uuid = options().uuid;
+  AlignedBytes block(kFsBlockBytes);
+  for (const auto& [at, type] : {std::pair{4U, BlockType::kFreeByBlock}, {5U, BlockType::kFreeBySize}}) {
+    ASSERT_TRUE(device->read(at * std::uint64_t{kFsBlockBytes}, block.span()).has_value());
+    const VerifyContext context{.geometry = &geometry, .address = {at}, .newest = kNewestLsn};
+    EXPECT_STREQ(verify_read(type, block.span(), context).what, "");
+    EXPECT_EQ(view<BtreeHeader>(std::span<const std::byte>(block.span())).count, 2U);
+  }
+}
+
 TEST(MkfsImage, ReportsTheDevicesError) {
   FaultyDevice device(RamDevice::make(8 * kMiB).value());
   device.add({.op = IoOp::kWrite, .effect = FaultEffect::kNoSpace, .first = 2});
