@@ -3,6 +3,7 @@
 
 #include <array>
 #include <new>
+#include <utility>
 
 #include "fs/buf/delwri_queue.h"
 
@@ -31,8 +32,13 @@ Result<void> BufferCache::read_locked_buffer(Buffer& buffer, disk::BlockType typ
   if (buffer.done_) {
     // What it was read as must be what is asked for now: a block in use has one type and one owner.
     if (buffer.type_ != type) return TW_FAIL_WITH(kCorrupt, disk::Fault::kMagic);
-    if (owner != disk::kAnyOwner && buffer.owner_ != disk::kAnyOwner && owner != buffer.owner_) {
-      return TW_FAIL_WITH(kCorrupt, disk::Fault::kOwner);
+    if (owner != disk::kAnyOwner && owner != buffer.owner_) {
+      // Where nobody has said yet whose it is, it says so itself.
+      const bool is_known = buffer.owner_ != disk::kAnyOwner;
+      if (is_known || !disk::belongs_to(type, std::as_const(buffer).bytes(), owner)) {
+        return TW_FAIL_WITH(kCorrupt, disk::Fault::kOwner);
+      }
+      buffer.owner_ = owner;
     }
     return {};
   }

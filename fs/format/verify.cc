@@ -155,6 +155,11 @@ std::uint32_t block_type_of_magic(std::uint32_t magic) {
   return kBlockTypes;
 }
 
+bool belongs_to(BlockType type, std::span<const std::byte> block, std::uint64_t owner) {
+  if (owned_by_group(type) || type == BlockType::kInodeCluster) return true;
+  return view<BlockHeader>(block).owner == owner;
+}
+
 const char* name_of(Fault fault) {
   switch (fault) {
     case Fault::kNone: return "none";

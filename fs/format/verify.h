@@ -74,6 +74,10 @@ inline constexpr Lsn kKeepLsn{UINT64_MAX};
 Verdict verify_write_cluster(std::span<std::byte> cluster, const VerifyContext& context,
                              std::span<const Lsn> lsns);
 
+// Whether the block's header names this inode as its owner. What no inode owns (a group's block, a cluster)
+// belongs to whoever asks.
+bool belongs_to(BlockType type, std::span<const std::byte> block, std::uint64_t owner);
+
 // One inode of a cluster.
 Verdict verify_inode(const DiskInode& inode, InodeNumber expected, const Geometry& geometry, Lsn newest);
 
