@@ -1,5 +1,5 @@
 // What no log writes, although the CRC over it is right: each is refused where it is met first, before
-// anything is written. Each case is built twice, once as a log would have it: what differs is what is refused.
+// anything is written. Each case is built twice, once as a log would have it: what differs is refused.
 #include <gtest/gtest.h>
 
 #include <ostream>
