@@ -121,6 +121,74 @@ TEST_P(EngineWorks, AnFsyncThatFailsIsRetriedThoughNothingIsPeriodic) {
   EXPECT_TRUE(object.state().clean());
 }
 
+// While all that is dirty is being written the ticks find nothing and stop: what comes back starts them again.
+TEST_P(EngineWorks, WhatIsDirtiedDuringALongWriteIsWrittenByItsAge) {
+  VirtualRig rig(options());
+  VirtualDevice device(*rig.driver, milliseconds(1));
+  rig.target.device = &device;
+  FakeObject& object = rig.make();
+  rig.dirty(object, 4096);
+  device.stalled = true;
+  rig.driver->run_for(seconds(60));
+  EXPECT_EQ(object.writes, 1U);
+  rig.dirty(object, 4096);
+  rig.driver->run_for(seconds(60));
+  EXPECT_EQ(object.writes, 1U) << "one writer";
+  device.resume();
+  rig.driver->run_for(seconds(36));
+  EXPECT_EQ(object.writes, 2U);
+  EXPECT_TRUE(object.state().clean());
+}
+
+// A flush that fails is told to each who has the context open, whoever called it.
+TEST_P(EngineWorks, AFailedFlushIsToldToEveryHandleOfTheContextOnce) {
+  VirtualRig rig(options());
+  ErrorCursor mine = ErrorSequence::sample(rig.context->write_errors());
+  ErrorCursor another = ErrorSequence::sample(rig.context->write_errors());
+  rig.dirty(rig.make(), 4096);
+  rig.target.flush_result = TW_FAIL(kIo);
+  EXPECT_EQ(rig.engine->sync(*rig.context, &mine).error().code, Reason::kIo);
+  rig.target.flush_result = {};
+  EXPECT_TRUE(rig.engine->sync(*rig.context, &mine).has_value());
+  EXPECT_EQ(rig.engine->sync(*rig.context, &another).error().code, Reason::kIo);
+  EXPECT_TRUE(rig.engine->sync(*rig.context, &another).has_value());
+}
+
+// What was dirtied after a sync's moment, and fails while the sync goes on, is not the sync's failure.
+TEST_P(EngineWorks, ASyncIsNotToldOfWhatCameAfterIt) {
+  VirtualRig rig(options());
+  struct SlowButForTwo final : FakeDevice {
+    explicit SlowButForTwo(VirtualDriver& d) : driver(d) {}
+    void start(Batch& batch) override {
+      if (batch.slots()[0].sort_key == 2) return batch.complete();
+      driver.post(driver.clock().now() + seconds(1),
+                  [](void*, std::uint64_t b) { reinterpret_cast<Batch*>(b)->complete(); }, nullptr,
+                  reinterpret_cast<std::uint64_t>(&batch));
+    }
+    VirtualDriver& driver;
+  } device(*rig.driver);
+  rig.target.device = &device;
+  bool fails = true;
+  rig.target.decide = [&](FakeObject& object, WriteSlot& slot) {
+    if (object.key != 2 || !fails) return WriteOutcome::kWritten;
+    slot.error.code = Reason::kIo;
+    return WriteOutcome::kFailed;
+  };
+  rig.dirty(rig.make(1), 4096);
+  FakeObject& late = rig.make(2);
+  rig.driver->post(rig.clock.now() + milliseconds(500),
+                   [](void* object, std::uint64_t r) {
+                     VirtualRig& in = *reinterpret_cast<VirtualRig*>(r);
+                     in.engine->mark_dirty(*static_cast<FakeObject*>(object), kDirtyMetadata, in.clock.now());
+                     in.engine->reclaim(*in.context, 1);
+                   },
+                   &late, reinterpret_cast<std::uint64_t>(&rig));
+  EXPECT_TRUE(rig.engine->sync(*rig.context).has_value());
+  EXPECT_GE(rig.engine->stats().failed_writes, 1U);
+  EXPECT_FALSE(rig.engine->sync(*rig.context).has_value()) << "that one it is";
+  fails = false;
+}
+
 // ---- requests beside a flusher ----
 
 struct SimRig {
