@@ -55,6 +55,12 @@ class OwnerVote {
     return foreigner_;
   }
 
+  // The object has come back to memory, without the votes of before: it is nobody's until a task has dirtied
+  // it, or a round has ended.
+  void came_to_memory() { ballot_.store(kNobodys, std::memory_order_relaxed); }
+  // May be stale at once: two tasks that dirty it at the same time are both told.
+  bool nobodys() const { return ballot_.load(std::memory_order_relaxed) == kNobodys; }
+
   // For another object in the same memory.
   void reset() {
     ballot_.store(0, std::memory_order_relaxed);
@@ -65,6 +71,7 @@ class OwnerVote {
  private:
   static constexpr std::uint32_t kCandidateShift = 16;
   static constexpr std::uint32_t kVotes = 0xFFFF;
+  static constexpr std::uint32_t kNobodys = std::uint32_t{kNoContext} << kCandidateShift;
   Atomic<std::uint32_t> ballot_{0};          // candidate:16 | votes that it is ahead by:16
   std::uint16_t history_ = 0;                // the last 16 rounds, youngest lowest: 1 = won by foreigner_
   std::uint16_t foreigner_ = kNoContext;

@@ -52,6 +52,7 @@ Result<std::uint64_t> FlatStore::write(FlatFile& file, std::uint64_t offset,
   if (offset > FileIndex::kMaxFileBytes || data.size() > FileIndex::kMaxFileBytes - offset) {
     return TW_FAIL(kFileTooLarge);
   }
+  if (task != nullptr && contexts_.size() > 1) give_to(*file.inode_, *task);
   const Instant now = engine_.clock().now();
   std::uint64_t written = 0;
   while (written < data.size()) {
@@ -62,6 +63,13 @@ Result<std::uint64_t> FlatStore::write(FlatFile& file, std::uint64_t offset,
   }
   user_write_bytes_.add(static_cast<std::int64_t>(written));
   return written;
+}
+
+// Who dirties a file first since it came to memory has it: its votes of before are gone, and where files leave
+// memory again and again no majority would ever be found.
+void FlatStore::give_to(Inode& inode, const TaskThrottle& task) {
+  if (task.owner() == kNoContext || !inode.owner_vote.nobodys() || !inode.state().clean()) return;
+  if (WritebackContext* his = engine_.context(task.owner())) engine_.switch_owner(inode, *his);
 }
 
 // Before it is said that there is no space: a page that is written needs fewer words of the saved index than
@@ -127,6 +135,7 @@ Result<void> FlatStore::load(Inode& inode) {
   if (!size) return Unexpected(size.error());
   inode.set_size(*size);
   inode.set_context(context_id(key));
+  inode.owner_vote.came_to_memory();
   if (const Reason error = index_->take_error(key); error != Reason::kOk) {
     ErrorSequence::record(inode.write_errors, error);
   }

@@ -47,6 +47,7 @@ struct FlatStoreOptions {
   std::uint64_t memory_limit_bytes = 1ULL << 30;  // pages, inodes, index together (the budget may say less)
   // Writeback contexts of one device. A file begins with owner t % owners, t the thread of its key; when
   // another owner's tasks have dirtied most of it in more than half of its last writes, it goes to that one.
+  // One that comes back to memory goes to the owner of the task that writes to it first.
   std::uint32_t owners = 1;
   std::string_view reclaim = "two-list";
   bool huge_pages = true;
@@ -148,6 +149,7 @@ class FlatStore final : private WritebackTarget, private InodeSource {
   void abandon();
   std::uint16_t context_id(FileKey key) const { return context_ids_[key.thread() % context_ids_.size()]; }
   FlatFile open_held(InodeHold inode) const;
+  void give_to(Inode& inode, const TaskThrottle& task);
   bool settle_space();
   Result<std::uint64_t> write_piece(Inode& inode, std::uint64_t offset, std::span<const std::byte> data,
                                     Instant now, TaskThrottle* task);

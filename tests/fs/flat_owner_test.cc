@@ -95,6 +95,49 @@ TEST_F(FlatOwners, ANewFileBeginsWithoutVotes) {
   }
 }
 
+TEST_F(FlatOwners, WhatComesBackToMemoryIsHisWhoWritesToItFirst) {
+  const FileKey key = FileKey::of(0, 0, 1);
+  ASSERT_TRUE(put_file(store(), key, kPage).has_value());
+  const auto reopen = [&](FlatFile file) {
+    ASSERT_TRUE(store().sync().has_value());
+    file.close();
+    store().drop_caches();
+  };
+  reopen({});
+  FlatFile file = store().open(key).value();
+  EXPECT_EQ(store().owner_of(file), 0U) << "nobody has written to it";
+  write_as(store(), file, key, 2, 1);
+  EXPECT_EQ(store().owner_of(file), 2U);
+  EXPECT_TRUE(store().context(0).counts().all_zero());
+  // From then on it takes a majority.
+  ASSERT_TRUE(store().sync().has_value());
+  write_as(store(), file, key, 3, 1);
+  EXPECT_EQ(store().owner_of(file), 2U);
+  reopen(std::move(file));
+  file = store().open(key).value();
+  write_as(store(), file, key, 0, 1);
+  EXPECT_EQ(store().owner_of(file), 0U);
+}
+
+// More files than memory holds, of one owner's keys and another's writers: none of it is the first one's.
+TEST_F(FlatOwners, ForeignDirtOfFilesThatLeaveMemoryIsNotTheFirstOwners) {
+  constexpr std::uint32_t kFiles = 20;
+  for (std::uint32_t n = 0; n < kFiles; ++n) {
+    ASSERT_TRUE(put_file(store(), FileKey::of(0, 0, n), kPage).has_value());
+  }
+  for (int round = 0; round < 12; ++round) {
+    ASSERT_TRUE(store().sync().has_value());
+    store().drop_caches();
+    for (std::uint32_t n = 0; n < kFiles; ++n) {
+      const FileKey key = FileKey::of(0, 0, n);
+      FlatFile file = store().open(key).value();
+      write_as(store(), file, key, 1, 1);
+    }
+    ASSERT_EQ(dirty_of(1), kFiles) << round;
+    ASSERT_EQ(dirty_of(0), 0U) << round;
+  }
+}
+
 TEST_F(FlatOwners, SyncOfOneCostsItsOwnDirtyObjectsAlone) {
   constexpr std::uint32_t kFiles = 300;
   for (std::uint16_t t = 0; t < 4; ++t) {

@@ -688,5 +688,22 @@ TEST(FlatStoreNull, WritesAndReadsNothingBack) {
             Reason::kUnsupported);
 }
 
+// Reads alone keep a file's pages: four times what memory holds goes by.
+TEST_F(FlatStoreTest, WhatIsReadAgainAndAgainStaysInMemory) {
+  make({.memory_bytes = 12 * kMiB, .dirty_bytes = 2 * kMiB});
+  constexpr std::uint32_t kFiles = 48;
+  for (std::uint32_t n = 0; n < kFiles; ++n) ASSERT_TRUE(put_file(store(), FileKey::of(0, 0, n), kMiB));
+  harness_->settle();
+  expect_pattern(store(), FileKey::of(0, 0, 0), kMiB);
+  const std::uint64_t once = store().page_stats().read_misses;
+  for (std::uint32_t n = 1; n < kFiles; ++n) {
+    expect_pattern(store(), FileKey::of(0, 0, n), kMiB);
+    expect_pattern(store(), FileKey::of(0, 0, 0), kMiB);
+  }
+  EXPECT_EQ(store().page_stats().read_misses, once + (kFiles - 1) * kMiB / kPageBytes);
+  EXPECT_GT(store().page_stats().reclaimed_pages, 12 * kMiB / kPageBytes);
+  harness_->settle();
+}
+
 }  // namespace
 }  // namespace tidewheel

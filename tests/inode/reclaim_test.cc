@@ -259,6 +259,74 @@ TEST_F(S3Fifo, WhatWasProtectedComesBackSo) {
   EXPECT_EQ(items_[0].place(), LruPlace::kInactive) << "another page's memory by now";
 }
 
+TEST_F(S3Fifo, AnItemOfTheMainQueueGoesRoundOnceForEachUse) {
+  LruItem* taken = nullptr;
+  for (int n = 0; n < 2; ++n) {
+    insert(items_[n]);
+    for (int use = 0; use < 2; ++use) items_[n].touch();
+    // Whichever comes is in the main queue by now, and stays there.
+    ASSERT_EQ(policy_->isolate(std::span(&taken, 1)), 1U);
+    policy_->put_back(*taken, LruVerdict::kKeep);
+  }
+  ASSERT_EQ(policy_->counts().active, 2U);
+  LruItem& newest = *taken;
+  LruItem& oldest = taken == &items_[0] ? items_[1] : items_[0];
+  for (int use = 0; use < 3; ++use) oldest.touch();
+  newest.touch();
+  evict(newest);
+  evict(oldest);
+}
+
+TEST_F(S3Fifo, WhatLeftTheMainQueueIsNotRemembered) {
+  for (std::size_t n = 0; n < 12; ++n) {
+    items_[n].identity = reclaim_identity(7, n);
+    items_[n].shard = n == 0 ? 0 : 3;
+    insert(items_[n]);
+  }
+  for (int use = 0; use < 2; ++use) items_[0].touch();
+  // Both are evicted, the second one from the small queue, while ten are left.
+  for (LruItem* wanted : {&items_[0], &items_[1]}) {
+    LruItem* taken = nullptr;
+    for (int i = 0; i < 200 && taken != wanted; ++i) {
+      if (policy_->isolate(std::span(&taken, 1)) != 1) continue;
+      policy_->put_back(*taken, taken == wanted ? LruVerdict::kEvicted : LruVerdict::kKeep);
+    }
+    ASSERT_EQ(taken, wanted);
+    wanted->forget();
+  }
+  insert(items_[0]);
+  insert(items_[1]);
+  EXPECT_EQ(items_[0].place(), LruPlace::kInactive);
+  EXPECT_EQ(items_[1].place(), LruPlace::kActive);
+}
+
+TEST_F(S3Fifo, TheGhostGrowsWithWhatIsListed) {
+  constexpr std::uint64_t kListed = 20'000;
+  constexpr std::uint64_t kEvicted = 8'000;
+  constexpr std::uint64_t kGrows = 100;  // in the first evictions: each time it forgets
+  const auto all = std::make_unique<LruItem[]>(kListed);
+  for (std::uint64_t n = 0; n < kListed; ++n) {
+    all[n].identity = reclaim_identity(3, n);
+    all[n].shard = static_cast<std::uint8_t>(n % kLruShards);
+    insert(all[n]);
+  }
+  std::vector<LruItem*> evicted;
+  while (evicted.size() < kEvicted) {
+    LruItem* taken = nullptr;
+    ASSERT_EQ(policy_->isolate(std::span(&taken, 1)), 1U);
+    policy_->put_back(*taken, LruVerdict::kEvicted);
+    taken->forget();
+    evicted.push_back(taken);
+  }
+  std::uint64_t remembered = 0;
+  for (std::uint64_t n = kGrows; n < kEvicted; ++n) {
+    insert(*evicted[n]);
+    remembered += evicted[n]->place() == LruPlace::kActive ? 1 : 0;
+  }
+  EXPECT_GE(remembered, (kEvicted - kGrows) * 9 / 10);
+  for (std::uint64_t n = 0; n < kListed; ++n) policy_->remove(all[n]);
+}
+
 // The ghost's table is outgrown by what is evicted from several shards at once.
 TEST_F(S3Fifo, TheGhostGrowsWhileThreadsEvict) {
   constexpr std::uint64_t kEach = 6000;

@@ -64,6 +64,21 @@ class VotingTarget : public OwnerTarget {
   }
 };
 
+TEST(OwnerVoteTest, WhatComesToMemoryIsNobodysUntilItIsDirtied) {
+  OwnerVote vote;
+  EXPECT_FALSE(vote.nobodys()) << "a new one";
+  vote.came_to_memory();
+  EXPECT_TRUE(vote.nobodys());
+  vote.dirtied_by(3);
+  EXPECT_FALSE(vote.nobodys());
+  vote.came_to_memory();
+  EXPECT_EQ(vote.round_ended(0), kNoContext) << "written without a vote";
+  EXPECT_FALSE(vote.nobodys());
+  vote.came_to_memory();
+  vote.reset();
+  EXPECT_FALSE(vote.nobodys()) << "another object";
+}
+
 // The first dirtier's object, used by another owner's tasks from then on.
 TEST(OwnerVoteTest, WhatAnotherOwnersTasksKeepDirtyingGoesToThem) {
   VirtualClock clock(VirtualRig::seconds_at(1000));
