@@ -340,9 +340,9 @@ std::variant<std::unique_ptr<WorkloadTarget>, std::string> make_flat_target(cons
           if (auto* why = std::get_if<std::string>(&locked)) return std::move(*why);
           image.emplace(std::get<0>(std::move(locked)));
         }
-      } else if (!device.image_bytes && std::filesystem::exists(device.image_path)) {
-        std::error_code ignored;
-        if (std::filesystem::file_size(device.image_path, ignored) > 0 && !ignored) spec.size_bytes = 0;
+      } else if (!device.image_bytes) {
+        std::error_code none;  // the open says why
+        if (std::filesystem::file_size(device.image_path, none) > 0 && !none) spec.size_bytes = 0;
       }
       break;
     }

@@ -203,6 +203,9 @@ TEST_F(ProgramTest, RunFailuresAreOneLineAndStatus1) {
   expect_one_error_line("--json " + root_ + "/no/json: No such file or directory");
   EXPECT_EQ(run({"fsmark", "--posix", "-d", root_ + "/d", "--interval-csv", root_ + "/no/csv"}), 1);
   expect_one_error_line("--interval-csv " + root_ + "/no/csv: No such file or directory");
+  stdfs::create_symlink("loop", root_ + "/loop");
+  EXPECT_EQ(run({"fsmark", "--image", "loop"}), 1);
+  expect_one_error_line("--image loop: ");
 }
 
 TEST_F(ProgramTest, JsonOnStandardOutputComesAlone) {
