@@ -1,7 +1,10 @@
 // What each value may be. The first bad value ends the reading: one line, which names the option as it
 // was given, the value, and what it accepts.
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <unordered_set>
+#include <utility>
 
 #include "bench/command_line.h"
 #include "bench/designs.h"
@@ -333,6 +336,33 @@ void spread_threads(Reader& reader, const char* option, std::uint32_t threads, s
   }
 }
 
+// A device or a pipe may be written by several.
+bool is_same_file(const std::string& a, const std::string& b) {
+  std::error_code none;  // where there is no such file yet, or it can't be asked: no
+  if (std::filesystem::exists(a, none) && !std::filesystem::is_regular_file(a, none)) return false;
+  return a == b || std::filesystem::equivalent(a, b, none);
+}
+
+// Each of these is written as a whole or appended to: none may be the image, or what another one writes.
+void check_outputs(Reader& reader, const FsmarkOptions& options,
+                   std::vector<std::pair<const char*, std::string>> outputs) {
+  outputs.emplace_back("l", options.workload.log_file);
+  outputs.emplace_back("json", options.json_path);
+  const bool on_image = options.target == TargetKind::kFlat && options.device.kind == DeviceKind::kImage;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto& [name, path] = outputs[i];
+    if (path.empty()) continue;
+    if (on_image && is_same_file(path, options.device.image_path)) {
+      reader.fail(dashed(name) + ": '" + path + "' is the image (--image)");
+    }
+    for (std::size_t other = i + 1; other < outputs.size(); ++other) {
+      if (!outputs[other].second.empty() && is_same_file(path, outputs[other].second)) {
+        reader.fail(dashed(name) + ": '" + path + "' is where " + dashed(outputs[other].first) + " goes");
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::variant<FsmarkOptions, UsageError> fsmark_options(const Arguments& arguments,
@@ -361,6 +391,8 @@ std::variant<FsmarkOptions, UsageError> fsmark_options(const Arguments& argument
   reader.path("json", options.json_path);
   reader.path("interval-csv", options.interval_csv_path);
   reader.path("trace", options.trace_path);
+  check_outputs(reader, options,
+                {{"interval-csv", options.interval_csv_path}, {"trace", options.trace_path}});
   if (reader.failed()) return reader.error();
   return options;
 }
@@ -436,9 +468,7 @@ std::variant<CompareOptions, UsageError> compare_options(const Arguments& argume
   reader.path("html", options.html_path);
   reader.path("markdown", options.markdown_path);
   if (options.markdown_path == "-") reader.fail("--markdown: '-' is not accepted: a file to append to");
-  if (options.html_path == options.base.json_path && !options.html_path.empty()) {
-    reader.fail("--html: '" + options.html_path + "' is where --json goes");
-  }
+  check_outputs(reader, options.base, {{"html", options.html_path}, {"markdown", options.markdown_path}});
   if (reader.failed()) return reader.error();
   return options;
 }

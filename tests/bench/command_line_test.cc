@@ -114,6 +114,10 @@ Table common_nonsense() {
   table.push_back({"--owners", {"--owners", "2", "-d", "/a", "-d", "/b", "-d", "/c", "-t", "3"}});
   add(table, "-o", {"buffer_lookup=hit"});
   add(table, "--json", {""});
+  table.push_back({"-l", {"-l", "same", "--json", "same"}});
+  table.push_back({"-l", {"--image", "same", "-l", "same"}});
+  table.push_back({"--json", {"--image", "same", "--json", "same"}});
+  table.push_back({"--json", {"--json", std::string(kDefaultImage)}});
   // What no option is, and options without their value.
   table.push_back({"--frob", {"--frob"}});
   table.push_back({"-q", {"-q"}});
@@ -129,6 +133,10 @@ TEST(FsmarkOptions, EachNonsenseGetsOneLineThatNamesTheOption) {
   table.push_back({"-t", {"-d", "/a", "-d", "/b", "-t", "3"}});
   add(table, "--design", {"heap", ""});
   add(table, "--interval-csv", {""});
+  table.push_back({"--interval-csv", {"--interval-csv", "same", "--trace", "same"}});
+  table.push_back({"--interval-csv", {"--image", "same", "--interval-csv", "same"}});
+  table.push_back({"--trace", {"--trace", "same", "--json", "same"}});
+  table.push_back({"--trace", {"--trace", "-", "--json", "-"}});
   table.push_back({"-d", {"--posix"}});
   table.push_back({"--owners", {"--owners", "2", "--posix", "-d", "/a", "-d", "/b"}});
   table.push_back({"-kq", {"-kq"}});
@@ -145,6 +153,7 @@ TEST(CompareOptions, EachNonsenseGetsOneLineThatNamesTheOption) {
   add(table, "--rounds", {"", "x", "0", "1001"});
   add(table, "--html", {""});
   table.push_back({"--html", {"--html", "same", "--json", "same"}});
+  table.push_back({"--markdown", {"--markdown", "same", "--json", "same"}});
   table.push_back({"--posix", {"--posix", "-d", "/x"}});
   table.push_back({"-v", {"-v"}});
   table.push_back({"--owners", {"--owners", "2"}});  // one thread can't write for two
