@@ -6,6 +6,13 @@
 
 namespace tidewheel::bench {
 
+namespace {
+
+// Ctrl-C: a file that needs no more than this is finished, of a larger one there may be hours left.
+constexpr std::uint64_t kFinishBytes = 64ULL << 20;
+
+}  // namespace
+
 Worker::Worker(WorkerShared& shared, std::uint32_t thread)
     : shared_(shared),
       thread_(thread),
@@ -82,7 +89,8 @@ bool Worker::create_one(const FileRef& file) {
       if (!done) break;
       written_bytes_ += len;
       offset += len;
-    } while (offset < options.file_bytes);
+      if (options.file_bytes - offset > kFinishBytes && interrupted()) done = TW_FAIL(kInterrupted);
+    } while (done && offset < options.file_bytes);
     if (done && options.sync_method == 1) {
       what = "fsync";
       done = access_->fsync(*handle);
@@ -100,7 +108,7 @@ bool Worker::create_one(const FileRef& file) {
   } else {
     done = Unexpected(handle.error());
   }
-  // Held back by a device that may never take what is dirty: told to end.
+  // Told to end, where the rest would take long: much of it, or a device that may never take what is dirty.
   if (done.error().code == Reason::kInterrupted && interrupted()) return false;
   if (options.until_full && done.error().code == Reason::kNoSpace) {
     shared_.full.store(true, std::memory_order_relaxed);

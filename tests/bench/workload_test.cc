@@ -340,5 +340,25 @@ TEST(Workload, CtrlCEndsACallThatWaitsForRoom) {
   EXPECT_EQ(target.files().size(), 2U) << "the file that was being written is taken away";
 }
 
+TEST(Workload, CtrlCGivesUpAFileOfWhichMuchIsLeft) {
+  clear_interrupt_for_test();
+  catch_interrupts();
+  std::uint64_t calls = 0;
+  FakeTarget target({.on_call = [&calls](const std::string& call) {
+    if (call == "write" && ++calls == 2) raise(SIGINT);
+  }});
+  FsmarkOptions options = small(1, 1000);
+  options.workload.file_bytes = 128ULL << 20;
+  options.workload.write_bytes = 1ULL << 20;
+  options.workload.zero = true;
+  const RunResult result = run(options, target);
+  clear_interrupt_for_test();
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_TRUE(result.errors.empty()) << "to be told to end is no error";
+  EXPECT_EQ(result.files, 0U);
+  EXPECT_EQ(calls, 2U) << "nothing more of it is written";
+  EXPECT_TRUE(target.files().empty()) << "and what was is taken away";
+}
+
 }  // namespace
 }  // namespace tidewheel::bench
