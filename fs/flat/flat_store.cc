@@ -65,8 +65,8 @@ Result<std::uint64_t> FlatStore::write(FlatFile& file, std::uint64_t offset,
   return written;
 }
 
-// Who dirties a file first since it came to memory has it: its votes of before are gone, and where files leave
-// memory again and again no majority would ever be found.
+// Who dirties a file first since it came to memory has it: its votes of before are gone, and where files
+// leave memory again and again no majority would ever be found.
 void FlatStore::give_to(Inode& inode, const TaskThrottle& task) {
   if (task.owner() == kNoContext || !inode.owner_vote.nobodys() || !inode.state().clean()) return;
   if (WritebackContext* his = engine_.context(task.owner())) engine_.switch_owner(inode, *his);

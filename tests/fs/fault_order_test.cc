@@ -74,6 +74,7 @@ class Ring final : public RecordOwner {
   }
   void wait_idle() { ring_.wait_idle(); }
 
+  void commit_record_written() override {}
   void record_retired(Iclog& record, bool stable) override {
     const auto number = static_cast<std::size_t>(
         std::find(numbers_.begin(), numbers_.end(), record.lsn()) - numbers_.begin());

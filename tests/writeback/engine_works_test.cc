@@ -126,7 +126,8 @@ TEST_P(EngineWorks, AnFsyncThatFailsIsRetriedThoughNothingIsPeriodic) {
   EXPECT_TRUE(object.state().clean());
 }
 
-// While all that is dirty is being written the ticks find nothing and stop: what comes back starts them again.
+// While all that is dirty is being written the ticks find nothing and stop: what comes back starts them
+// again.
 TEST_P(EngineWorks, WhatIsDirtiedDuringALongWriteIsWrittenByItsAge) {
   VirtualRig rig(options());
   VirtualDevice device(*rig.driver, milliseconds(1));
