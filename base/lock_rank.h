@@ -23,8 +23,7 @@ enum class LockRank : std::uint8_t {
   kContext,          // writeback context: work queue, batches in flight, error sequence
   kStore,            // flat store: allocator and index
   kBuffer,           // one metadata buffer's content: held across its reads and writes
-  kCilContext,       // the open checkpoint: shared by committers, exclusive to switch it
-  kCilShard,         // a shard of the CIL's items
+  kCilShard,         // a shard of the CIL's items, and a share of the open checkpoint: the switch has all
   kIclog,            // log buffers and the order of checkpoints
   kAil,              // the list of items by LSN
   kGrant,            // those who wait for log space
@@ -49,8 +48,7 @@ extern Mutex kRankEngine;
 extern Mutex kRankContext TW_ACQUIRED_AFTER(kRankEngine);
 extern Mutex kRankStore TW_ACQUIRED_AFTER(kRankContext);
 extern Mutex kRankBuffer TW_ACQUIRED_AFTER(kRankStore);
-extern Mutex kRankCilContext TW_ACQUIRED_AFTER(kRankBuffer);
-extern Mutex kRankCilShard TW_ACQUIRED_AFTER(kRankCilContext);
+extern Mutex kRankCilShard TW_ACQUIRED_AFTER(kRankBuffer);
 extern Mutex kRankIclog TW_ACQUIRED_AFTER(kRankCilShard);
 extern Mutex kRankAil TW_ACQUIRED_AFTER(kRankIclog);
 extern Mutex kRankGrant TW_ACQUIRED_AFTER(kRankAil);

@@ -170,7 +170,7 @@ TEST(FaultTransactionDeathTest, AFreedBufferIsNotKept) {
   EXPECT_DEATH(transaction->keep(**second), "a freed buffer's lock is the log's to give up");
 }
 
-LockClass cil_rank{"fault-cil-context", LockRank::kCilContext};
+LockClass cil_rank{"fault-cil-shard", LockRank::kCilShard};
 
 // The buffer lock goes from thread to thread, and so is on no thread's stack of locks; whoever waits for it
 // is checked all the same.
@@ -186,7 +186,7 @@ TEST(FaultBufferDeathTest, NobodyWaitsForABufferBelowItsRank) {
         MutexLock lock(below);
         held->lock();
       },
-      "a lock of 'buffer' .* is waited for while 'fault-cil-context'");
+      "a lock of 'buffer' .* is waited for while 'fault-cil-shard'");
 }
 
 // A queue asked whether a buffer was on another's list by looking at links that the other's thread changes as
