@@ -432,7 +432,7 @@ constexpr Case kBufferCases[] = {
     {"BeyondTheDevice",
      [](LogBuilder& log, bool wrong) {
        RawItem item = item_of(log);
-       if (wrong) item.format.address = log.layout.geometry().device_blocks;
+       if (wrong) item.format.address = log.layout.geometry().device_blocks + 1;
        put(log, item);
      }},
     {"OverTheDevicesEnd",
@@ -474,6 +474,29 @@ constexpr Case kBufferCases[] = {
      }},
 };
 INSTANTIATE_TEST_SUITE_P(Each, BufferItemOfALog, testing::ValuesIn(kBufferCases), name_of_case);
+
+// A home whose structure is wrong under a right CRC was written so: no torn write, and not for a few chunks
+// to put right, though they could.
+TEST(BufferReplay, AWrongHomeUnderARightCrcIsNotPutRight) {
+  LogBuilder log;
+  LogBuilder::Block right, wrong;
+  disk::start_block(right, disk::kMockMagic, log.layout.uuid, log.layout.home(1), 1);
+  wrong = right;
+  disk::view<disk::MockBlock>(std::span<std::byte>(wrong)).bytes = disk::kMaxMockBytes + 1;
+  disk::stamp_block(wrong, kNoLsn);
+  log.write_block(log.layout.home(1).bytes(), wrong);
+  RawItem item = item_of(log);
+  item.dirty[0] = 1;  // its header
+  log.start(1)
+      .op(0, raw(item).first(sizeof item.format + 4))
+      .op(0, std::span<const std::byte>(right).first(disk::kDirtyChunkBytes))
+      .commit()
+      .write(log.head);
+  const auto recovery = recover_only(log);
+  ASSERT_FALSE(recovery.has_value());
+  EXPECT_EQ(recovery.error().detail, static_cast<std::uint32_t>(disk::Fault::kStructure));
+  EXPECT_EQ(log.home(1), wrong);
+}
 
 // ---- a block that is made new ----
 
