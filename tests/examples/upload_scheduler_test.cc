@@ -463,6 +463,37 @@ SIM_TEST_WITH(UploadSchedulerSim, HotObjectsWaitUntilTheyAreIdleOrOld, (sim::Opt
   EXPECT_LE(hot_went, options.max_age + options.interval + milliseconds(134 + 128 + 200));
 }
 
+// Who asks for it, and what stands above half of the limit, is not held up by an object that is put all the time.
+SIM_TEST_WITH(UploadSchedulerSim, NobodyWaitsForAHotObjectButItsAge, (sim::Options{.schedules = 40})) {
+  RoughStore::Behaviour behaviour;
+  behaviour.fail_one_in = 0;
+  behaviour.stall_one_in = 0;
+  behaviour.longest_put = {0};
+  RoughStore store(behaviour);
+  WriteBehindOptions options;
+  options.idle = options.max_age = seconds(3600);
+  options.limit_bytes = 64 << 10;
+  const auto made = WriteBehind::make(store, options);
+  ASSERT_TRUE(made.has_value());
+  WriteBehind& uploads = **made;
+  const Instant began = SteadyClock::instance().now();
+  auto synced = uploads.open("synced");
+  EXPECT_TRUE(synced.put("synced:0:").has_value());
+  EXPECT_TRUE(synced.sync().has_value());
+  EXPECT_TRUE(store.has("synced"));
+  auto drained = uploads.open("drained");
+  EXPECT_TRUE(drained.put("drained:0:").has_value());
+  EXPECT_TRUE(uploads.drain(SteadyClock::instance().now() + seconds(5)).has_value());
+  EXPECT_TRUE(store.has("drained"));
+  auto large = uploads.open("large");
+  EXPECT_TRUE(large.put("large:0:" + std::string(30 << 10, 'x')).has_value());
+  auto second = uploads.open("second");
+  EXPECT_TRUE(second.put("second:0:" + std::string(20 << 10, 'x')).has_value());
+  while (!store.has("large") && SteadyClock::instance().now() - began < seconds(20)) sleep_for(milliseconds(10));
+  EXPECT_TRUE(store.has("large"));
+  EXPECT_LT(SteadyClock::instance().now() - began, seconds(2));
+}
+
 // A newer value waits behind an upload that then fails: the age is still that of the first, which nobody has.
 SIM_TEST_WITH(UploadSchedulerSim, TheAgeIsThatOfTheFirstPutThatIsNotThere, (sim::Options{.schedules = 40})) {
   RoughStore::Behaviour behaviour;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -66,6 +67,7 @@ class FakeStore final : public InodeSource {
     ++evictions;
   }
   void inactivate(Inode& inode) override {
+    if (on_inactivate) on_inactivate();
     MutexLock lock(mutex_);
     ++inactivations;
     files_.erase(inode.number());
@@ -88,6 +90,7 @@ class FakeStore final : public InodeSource {
 
   // Set before threads start; counts are read at rest.
   bool fail_loads = false, fail_reads = false;
+  std::function<void()> on_inactivate;
   int loads = 0, reads = 0, evictions = 0, inactivations = 0;
 
  private:

@@ -5,6 +5,7 @@
 
 #include "tests/heap_count.h"
 #include "tests/inode/fakes.h"
+#include "writeback/error_sequence.h"
 
 namespace tidewheel {
 namespace {
@@ -186,6 +187,34 @@ TEST(InodeCache, EvictsTheColdOnesFirst) {
   for (InodeNumber number = 0; number < 15; ++number) {
     EXPECT_EQ(static_cast<bool>(world.inodes->find(number)), number % 3 == 0) << number;
   }
+}
+
+// An inode begins as a new one, whatever the memory was used for before.
+TEST(InodeCache, TheNextInodeInTheSameMemoryInheritsNothing) {
+  World world;
+  InodeHold first = world.create(1);
+  const Inode* const memory = &*first;
+  ASSERT_EQ(*world.pages->write(*first, 0, bytes_of(10 * kPageBytes, 1), Instant{1}), 10 * kPageBytes);
+  {
+    // Background stops half way, where it would go on.
+    WritebackPages part;
+    world.pages->begin_writeback(*first, part, 4);
+    world.pages->end_writeback(*first, part.pages, true);
+  }
+  ErrorSequence::record(first->write_errors, Reason::kIo);
+  first->owner_vote.dirtied_by(5);
+  world.inodes->unlink(*first);
+  first.reset();
+  InodeHold second = world.create(2);
+  ASSERT_EQ(&*second, memory);
+  EXPECT_EQ(second->size(), 0U);
+  EXPECT_EQ(ErrorSequence::untold(second->write_errors), Reason::kOk);
+  EXPECT_EQ(second->owner_vote.round_ended(0), kNoContext);
+  ASSERT_EQ(*world.pages->write(*second, 0, bytes_of(10 * kPageBytes, 1), Instant{1}), 10 * kPageBytes);
+  WritebackPages pages;
+  world.pages->begin_writeback(*second, pages, 4);
+  EXPECT_EQ(pages.pages[0]->index, 0U);
+  world.pages->end_writeback(*second, pages.pages, true);
 }
 
 }  // namespace

@@ -127,5 +127,18 @@ TEST(InodeLazytime, AnUnlinkedInodeTakesItsTimestampsAlong) {
   EXPECT_EQ(world.engine->dirty_bytes(), 0U);
 }
 
+// The tail that a truncate zeroes nobody asked leave for: it counts, and is gone when it is written.
+TEST(InodeAccounts, APageThatNobodyForesawIsCounted) {
+  EngineWorld world;
+  InodeHold inode = world.create(1);
+  ASSERT_EQ(*world.pages->write(*inode, 0, bytes_of(2 * kPageBytes, 1), world.clock.now()), 2 * kPageBytes);
+  ASSERT_TRUE(world.engine->sync(*world.context).has_value());
+  ASSERT_TRUE(world.pages->truncate(*inode, 100, world.clock.now()).has_value());
+  EXPECT_EQ(world.engine->dirty_bytes(), kPageBytes + world.engine->options().object_overhead_bytes);
+  EXPECT_GE(world.engine->charged_bytes(), world.engine->dirty_bytes());
+  ASSERT_TRUE(world.engine->sync(*world.context).has_value());
+  EXPECT_EQ(world.engine->dirty_and_writeback_bytes(), 0U);
+}
+
 }  // namespace
 }  // namespace tidewheel::inode_test

@@ -272,6 +272,40 @@ SIM_TEST_WITH(PageCacheSim, TruncateBesideFlusherAndReclaimLeavesNothing, kSched
   }
 }
 
+// A page that is being copied out is not freed under the copy.
+SIM_TEST_WITH(PageCacheSim, TruncateWaitsForWhoReads, kSchedules) {
+  World world(kSmall);
+  InodeHold inode = world.create(1);
+  write_all_of(world, *inode, 0, 3 * 4096, 1);
+  Thread reader("reader", [&] {
+    const std::vector<std::byte> got = read_of(world, *inode, 3 * 4096);
+    SIM_CHECK(got == filled(got.size(), 1));
+  });
+  SIM_CHECK(world.pages->truncate(*inode, 0, Instant{1}).has_value());
+  // The memory is used again at once.
+  InodeHold other = world.create(2);
+  write_all_of(world, *other, 0, 3 * 4096, 2);
+  reader.join();
+}
+
+// Who makes a file of a number that is on its way out waits until it is gone.
+SIM_TEST_WITH(InodeCacheSim, ANumberThatIsBeingFreedIsWaitedFor, kSchedules) {
+  World world(kSmall);
+  Atomic<bool> freeing{false};
+  world.store.on_inactivate = [&] {
+    freeing.store(true, std::memory_order_seq_cst);
+    yield_thread();
+  };
+  InodeHold inode = world.create(1);
+  Thread last("last", [&] {
+    world.inodes->unlink(*inode);
+    inode.reset();
+  });
+  while (!freeing.load(std::memory_order_seq_cst)) yield_thread();
+  SIM_CHECK(world.inodes->create(1, 0).has_value());
+  last.join();
+}
+
 SIM_TEST_WITH(MemoryLimitSim, AWriterThatWaitsForMemoryIsWoken, (sim::Options{.schedules = 150, .cpus = 2})) {
   // Nothing is written unless the writers ask for it, and each wait has only the event to end it.
   World world({.budget_bytes = 24 * PageArena::kChargedPerPage, .stripes = 2});

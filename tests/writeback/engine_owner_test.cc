@@ -461,6 +461,28 @@ TEST(OwnerSync, WhatASyncCoversDoesNotLeaveBeforeItIsWritten) {
   EXPECT_FALSE(disturber.young->state().clean()) << "a sync of one owner wrote another's";
 }
 
+// What is to leave at the end of its write has been dirtied meanwhile, before the sync: it stays for that.
+TEST(OwnerSync, WhatWasDirtiedInAWriteDoesNotLeaveAtItsEndUnderASync) {
+  OwnerRig rig(small_options(), 2);
+  VirtualDevice device(*rig.driver, milliseconds(1));
+  rig.target.device = &device;
+  rig.target.decide = [&](FakeObject& object, WriteSlot& slot) {
+    if (object.writes == 0) slot.move_to = rig.owner[1]->id();
+    return WriteOutcome::kWritten;
+  };
+  FakeObject& object = rig.make_dirty(0);
+  device.stalled = true;
+  rig.engine->reclaim(*rig.owner[0], 1);
+  rig.driver->run_for(milliseconds(10));
+  rig.dirty(object);
+  rig.driver->post(rig.clock.now() + seconds(1),
+                   [](void* it, std::uint64_t) { static_cast<VirtualDevice*>(it)->resume(); }, &device);
+  ASSERT_TRUE(rig.engine->sync(*rig.owner[0]).has_value());
+  EXPECT_EQ(object.writes, 2U);
+  EXPECT_TRUE(object.state().clean());
+  EXPECT_EQ(rig.objects_of(1), 0U);
+}
+
 TEST(OwnerSync, OfAllFlushesTheTargetOnce) {
   OwnerRig rig(small_options(), 8);
   for (std::uint32_t of = 0; of < 8; ++of) rig.make_dirty(of);

@@ -159,6 +159,39 @@ TEST_F(RetryLadderTest, AYoungerSyncWaitsForTheOldersObjectsToo) {
   ladder_.close_sync(youngest);
 }
 
+TEST_F(RetryLadderTest, AYoungerSyncTakesWhatAnOlderOneHasNotYet) {
+  fail(0, kStart);
+  RetryLadder::SyncShare older;
+  ladder_.open_sync(older);
+  fail(1, kStart);
+  RetryLadder::SyncShare younger;
+  ladder_.open_sync(younger);
+  std::array<DirtyObject*, 4> out{};
+  EXPECT_EQ(ladder_.claim_sync(younger, out), 2U);
+  EXPECT_EQ(ladder_.claim_sync(older, out), 0U);
+  ladder_.close_sync(older);
+  ladder_.close_sync(younger);
+}
+
+TEST_F(RetryLadderTest, WhatHasWaitedLongestComesFirst) {
+  objects_.push_back(std::make_unique<DirtyObject>());
+  objects_[0]->retry_step = 4;
+  fail(0, kStart);
+  fail(1, kStart + seconds(1));
+  EXPECT_EQ(claim_due(kStart + seconds(60), 1), 1U);
+  EXPECT_EQ(claimed_[0], objects_[0].get());
+}
+
+TEST_F(RetryLadderTest, AClockSetBackPutsNothingOffThatASyncHasTaken) {
+  fail(0, kStart);
+  RetryLadder::SyncShare sync;
+  ladder_.open_sync(sync);
+  const Instant earlier = kStart - seconds(3600);
+  ladder_.clock_set_back(earlier);
+  ladder_.close_sync(sync);
+  EXPECT_LE(ladder_.next_due(), earlier + seconds(2));
+}
+
 TEST_F(RetryLadderTest, AClockSetBackLosesNothing) {
   fail(0, kStart);
   fail(1, kStart - seconds(3600));
