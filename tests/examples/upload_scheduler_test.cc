@@ -463,7 +463,8 @@ SIM_TEST_WITH(UploadSchedulerSim, HotObjectsWaitUntilTheyAreIdleOrOld, (sim::Opt
   EXPECT_LE(hot_went, options.max_age + options.interval + milliseconds(134 + 128 + 200));
 }
 
-// Who asks for it, and what stands above half of the limit, is not held up by an object that is put all the time.
+// Who asks for it, and what stands above half of the limit, is not held up by an object that is put all the
+// time.
 SIM_TEST_WITH(UploadSchedulerSim, NobodyWaitsForAHotObjectButItsAge, (sim::Options{.schedules = 40})) {
   RoughStore::Behaviour behaviour;
   behaviour.fail_one_in = 0;
@@ -489,9 +490,29 @@ SIM_TEST_WITH(UploadSchedulerSim, NobodyWaitsForAHotObjectButItsAge, (sim::Optio
   EXPECT_TRUE(large.put("large:0:" + std::string(30 << 10, 'x')).has_value());
   auto second = uploads.open("second");
   EXPECT_TRUE(second.put("second:0:" + std::string(20 << 10, 'x')).has_value());
-  while (!store.has("large") && SteadyClock::instance().now() - began < seconds(20)) sleep_for(milliseconds(10));
+  while (!store.has("large") && SteadyClock::instance().now() - began < seconds(20)) {
+    sleep_for(milliseconds(10));
+  }
   EXPECT_TRUE(store.has("large"));
   EXPECT_LT(SteadyClock::instance().now() - began, seconds(2));
+}
+
+// An error that somebody has been told is not news to who opens the key later.
+SIM_TEST_WITH(UploadSchedulerSim, AHandleIsNotToldOfWhatWasKnownBeforeIt, (sim::Options{.schedules = 20})) {
+  RoughStore::Behaviour behaviour;
+  behaviour.fail_one_in = 1;
+  behaviour.failures_in_a_row = 1;
+  behaviour.stall_one_in = 0;
+  RoughStore store(behaviour);
+  const auto made = WriteBehind::make(store, {});
+  ASSERT_TRUE(made.has_value());
+  auto first = (*made)->open("key");
+  EXPECT_TRUE(first.put("key:0:").has_value());
+  EXPECT_FALSE(first.sync().has_value());
+  auto second = (*made)->open("key");
+  for (int i = 0; i < 200 && !store.has("key"); ++i) sleep_for(milliseconds(100));
+  EXPECT_TRUE(store.has("key"));
+  EXPECT_TRUE(second.sync().has_value());
 }
 
 // A newer value waits behind an upload that then fails: the age is still that of the first, which nobody has.

@@ -189,6 +189,19 @@ TEST(InodeCache, EvictsTheColdOnesFirst) {
   }
 }
 
+// Reclaim walks over nothing dirty: it comes to the lists when it has been written.
+TEST(InodeCache, WhatIsDirtyIsOnNoReclaimList) {
+  World world;
+  InodeHold inode = world.create(1);
+  ASSERT_EQ(*world.pages->write(*inode, 0, bytes_of(10, 1), Instant{1}), 10U);
+  inode.reset();
+  EXPECT_EQ(world.inodes->stats().lists.listed, 0U);
+  EXPECT_EQ(world.pages->stats().lists.listed, 0U);
+  world.engine.write_all();
+  EXPECT_EQ(world.inodes->stats().lists.listed, 1U);
+  EXPECT_EQ(world.pages->stats().lists.listed, 1U);
+}
+
 // An inode begins as a new one, whatever the memory was used for before.
 TEST(InodeCache, TheNextInodeInTheSameMemoryInheritsNothing) {
   World world;
@@ -202,13 +215,17 @@ TEST(InodeCache, TheNextInodeInTheSameMemoryInheritsNothing) {
     world.pages->end_writeback(*first, part.pages, true);
   }
   ErrorSequence::record(first->write_errors, Reason::kIo);
-  first->owner_vote.dirtied_by(5);
+  for (int round = 0; round < OwnerVote::kForeignRounds; ++round) {
+    first->owner_vote.dirtied_by(5);
+    EXPECT_EQ(first->owner_vote.round_ended(0), kNoContext);
+  }
   world.inodes->unlink(*first);
   first.reset();
   InodeHold second = world.create(2);
   ASSERT_EQ(&*second, memory);
   EXPECT_EQ(second->size(), 0U);
   EXPECT_EQ(ErrorSequence::untold(second->write_errors), Reason::kOk);
+  second->owner_vote.dirtied_by(5);
   EXPECT_EQ(second->owner_vote.round_ended(0), kNoContext);
   ASSERT_EQ(*world.pages->write(*second, 0, bytes_of(10 * kPageBytes, 1), Instant{1}), 10 * kPageBytes);
   WritebackPages pages;

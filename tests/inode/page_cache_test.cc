@@ -318,5 +318,25 @@ RC_GTEST_PROP(PageCacheProperty, AFileIsTheBytesThatWereWritten, ()) {
   }
 }
 
+// A page that is read in because a part of it is written has been used once, which is no reference.
+TEST(PageCacheReclaim, TheUseForWhichAPageIsReadInDoesNotCount) {
+  World world;
+  world.store.add(1, 2 * kPageBytes);
+  InodeHold inode = world.get(1);
+  const auto uses = [&](std::uint64_t index) {
+    MutexLock lock(inode->mapping().mutex());
+    return inode->mapping().find_locked(index)->lru.referenced.load(std::memory_order_relaxed);
+  };
+  ASSERT_EQ(*world.pages->write(*inode, 10, bytes_of(10, 1), Instant{1}), 10U);
+  EXPECT_EQ(uses(0), 0U);
+  ASSERT_EQ(*world.pages->write(*inode, 20, bytes_of(10, 1), Instant{1}), 10U);
+  EXPECT_EQ(uses(0), 1U);
+  std::vector<std::byte> into(10);
+  ASSERT_EQ(*world.pages->read(*inode, kPageBytes, into), 10U);
+  EXPECT_EQ(uses(1), 0U);
+  ASSERT_EQ(*world.pages->read(*inode, kPageBytes, into), 10U);
+  EXPECT_EQ(uses(1), 1U);
+}
+
 }  // namespace
 }  // namespace tidewheel

@@ -92,7 +92,8 @@ SIM_TEST_WITH(DirtyListSyncSim, OneEndsBesideAYoungerSingleList, (sim::Options{.
 
 // As old as expire by its own time, and it looks young: what comes back from a batch is due at once.
 TEST(WheelClock, WhatComesBackFromBeforeTheStepIsDueAtOnce) {
-  for (const std::int64_t back_s : {20, 100}) {  // its stamp is in the past of the new time, and in its future
+  // Its stamp lies in the past of the new time, and in its future.
+  for (const std::int64_t back_s : {20, 100}) {
     ListRig rig("timer-wheel", 1);
     rig.mark(0);
     const auto work = rig.select(WorkKind::kBackground);

@@ -152,6 +152,22 @@ TEST(OwnerLimit, FromTheOwnersLimitToTheEnginesNothingIsMissed) {
   EXPECT_EQ(acquisitions_of("throttle"), before);
 }
 
+// Dirt that comes from another owner passes the threshold as well as what is dirtied; nothing is periodic.
+TEST(OwnerLimit, WhatASwitchBringsStartsTheBackground) {
+  EngineOptions o = small_options();
+  o.interval = {0};
+  OwnerRig rig(o, 2);
+  rig.owner[1] = rig.engine->add_context(rig.target, limits(20 << 10, 200 << 10));
+  rig.make_dirty(1);
+  std::vector<FakeObject*> coming;
+  for (int i = 0; i < 10; ++i) coming.push_back(&rig.make_dirty(0));
+  rig.driver->run_for(seconds(60));
+  EXPECT_EQ(rig.engine->stats().objects, 0U);
+  for (FakeObject* object : coming) rig.engine->switch_owner(*object, *rig.owner[1]);
+  rig.driver->run_for(seconds(1));
+  EXPECT_LE(rig.owner[1]->counts().dirty(), 20U << 10);
+}
+
 // What an owner has set aside and the engine then refuses goes back, however often it is tried.
 TEST(OwnerLimit, ATryThatTheEngineRefusesCostsTheOwnerNothing) {
   EngineOptions o = small_options();
@@ -382,6 +398,21 @@ TEST(OwnerSwitchTest, ManyMoveInBoundedStepsAndKeepTheirStamps) {
   for (std::uint64_t i = 0; i < objects; ++i) ASSERT_EQ(rig.objects[i]->dirtied_when(), stamps[i]) << i;
   EXPECT_EQ(rig.objects_of(1), objects);
   rig.owner[1]->list().check_invariants();
+}
+
+// Nothing is periodic, and the new owner's flusher sleeps beside other dirt: it is woken for their age.
+TEST(OwnerSwitchTest, TimestampsAloneHaveTheirAgeWithTheNewOwner) {
+  EngineOptions o = small_options();
+  o.interval = {0};
+  OwnerRig rig(o, 2);
+  FakeObject& other = rig.make_dirty(1);
+  FakeObject& touched = rig.make(0);
+  rig.dirty(touched, 0, kDirtyTimestamps);
+  rig.driver->run_for(seconds(3600));
+  EXPECT_EQ(rig.engine->switch_owner(touched, *rig.owner[1]), WritebackEngine::Switched::kDone);
+  rig.driver->run_for(seconds(12LL * 3600));
+  EXPECT_EQ(touched.writes, 1U);
+  EXPECT_FALSE(other.state().clean());
 }
 
 TEST(OwnerSwitchTest, EveryDesignTakesThemOver) {

@@ -145,6 +145,13 @@ TEST(WorkPolicyBatching, AnActivityOfLongAgoIsNone) {
   EXPECT_EQ(rig.dirty_objects(), 1U);
 }
 
+TEST(WorkPolicyBatching, NothingDirtyIsNothingToDrain) {
+  VirtualRig rig(batching_options());
+  rig.engine->note_activity(*rig.context);
+  rig.driver->run_for(seconds(60));
+  EXPECT_EQ(rig.engine->stats().works, 0U);
+}
+
 TEST(WorkPolicyBatching, DrainsTheContextsOfTheDeviceAndNoOthers) {
   VirtualRig rig(batching_options());
   FakeTarget targets[2];
