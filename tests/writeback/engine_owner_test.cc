@@ -159,6 +159,7 @@ TEST(OwnerLimit, WhatASwitchBringsStartsTheBackground) {
   OwnerRig rig(o, 2);
   rig.owner[1] = rig.engine->add_context(rig.target, limits(20 << 10, 200 << 10));
   rig.make_dirty(1);
+  rig.dirty(rig.make(1), 0, kDirtyTimestamps);  // neither a first listing nor a first timestamp will wake it
   std::vector<FakeObject*> coming;
   for (int i = 0; i < 10; ++i) coming.push_back(&rig.make_dirty(0));
   rig.driver->run_for(seconds(60));
