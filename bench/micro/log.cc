@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/lock_class.h"
+#include "base/rng.h"
 #include "base/thread.h"
 #include "bench/micro/interleaved.h"
 #include "fs/block/limited_device.h"
@@ -53,6 +54,7 @@ constexpr std::uint64_t kLogStart = 1 << 18;  // block
 constexpr std::uint32_t kObjects = 1024;      // of each kind, per thread
 constexpr std::uint32_t kBlocks = 2 * kObjects;  // the second half for creates
 constexpr std::uint32_t kMaxThreads = 8;
+constexpr std::uint32_t kPushAllEvery = 4'000;  // changes of one thread
 
 LockClass object_class{"bench-object", LockRank::kNone};
 
@@ -103,16 +105,18 @@ struct Setup {
   std::uint64_t soft_bytes = 0;
   AilForce force = AilForce::kEachWalk;
   Duration latency{0};  // of each request; 0: none, on the caller's thread
+  std::uint32_t items = kObjects;  // per thread
 };
 
 class Machine {
  public:
   explicit Machine(const Setup& setup)
-      : device_(make_device(setup.latency)),
+      : items_per_thread_(setup.items),
+        device_(make_device(setup.latency)),
         budget_(2ULL << 30, 0),
         cache_(budget_, {.expected_buffers = kBlocks * setup.threads}),
         target_(cache_, *device_, geometry()),
-        items_(std::make_unique<SmallItem[]>(kObjects * setup.threads)) {
+        items_(std::make_unique<SmallItem[]>(setup.items * setup.threads)) {
     for (LogImage::Owned& image : images_) image = LogImage::make(512);
     JournalOptions options;
     options.log.soft_bytes = setup.soft_bytes;
@@ -123,7 +127,7 @@ class Machine {
                          .uuid = geometry().uuid};
     const Lsn start = Lsn::make(1, 0);
     journal_ = std::make_unique<Journal>(target_, place, LogPosition{.tail = start, .head = start}, options);
-    for (std::uint32_t i = 0; i < kObjects * setup.threads; ++i) items_[i].ail = &journal_->ail();
+    for (std::uint32_t i = 0; i < setup.items * setup.threads; ++i) items_[i].ail = &journal_->ail();
     for (std::uint32_t i = 0; i < kBlocks * setup.threads; ++i) make_block({1 + std::uint64_t{i}});
     must(journal_->quiesce());
   }
@@ -133,7 +137,7 @@ class Machine {
   }
 
   void format(std::uint32_t thread, std::uint32_t i) TW_NO_THREAD_SAFETY_ANALYSIS {
-    SmallItem& item = items_[thread * kObjects + i % kObjects];
+    SmallItem& item = items_[thread * items_per_thread_ + i % kObjects];
     MutexLock hold(item.lock);
     ++item.content[0];
     const LogItem::LogSize size = item.size();
@@ -147,7 +151,7 @@ class Machine {
     Log& log = journal_->log();
     auto ticket = log.reserve(kSmallBytes, 1, false);
     must(ticket);
-    SmallItem& item = items_[thread * kObjects + i % kObjects];
+    SmallItem& item = items_[thread * items_per_thread_ + i % kObjects];
     item.lock.lock();
     ++item.content[0];
     LogItem* const one[] = {&item};
@@ -169,12 +173,30 @@ class Machine {
     change(*transaction, block(thread, kObjects), 0);
     change(*transaction, block(thread, kObjects + 1 + i / 4096 % 16), i / 64 % 4);
     change(*transaction, block(thread, kObjects + 64 + i / 62 % 512), i);
-    SmallItem& item = items_[thread * kObjects + i % kObjects];
+    SmallItem& item = items_[thread * items_per_thread_ + i % kObjects];
     item.lock.lock();
     ++item.content[0];
     transaction->join(item);
     transaction->log(item);
     must(transaction->commit());
+  }
+  // Any item and any block: what is in the log from long ago is changed again now and then.
+  void scattered(std::uint32_t thread, std::uint32_t i) TW_NO_THREAD_SAFETY_ANALYSIS {
+    auto transaction = Transaction::begin(
+        *journal_, {.payload_bytes = disk::log_bytes_of_buffer(1) + kSmallBytes});
+    must(transaction);
+    const std::uint64_t draw = Rng(i).next();
+    change(*transaction, block(thread, static_cast<std::uint32_t>(draw % kBlocks)), i);
+    SmallItem& item = items_[thread * items_per_thread_ + (draw >> 32) % items_per_thread_];
+    item.lock.lock();
+    ++item.content[0];
+    transaction->join(item);
+    transaction->log(item);
+    must(transaction->commit());
+  }
+  void scattered_and_pushed(std::uint32_t thread, std::uint32_t i) {
+    scattered(thread, i);
+    if (thread == 0 && i % kPushAllEvery == kPushAllEvery - 1) ail().push_all();
   }
   Log& log() { return journal_->log(); }
   Ail& ail() { return journal_->ail(); }
@@ -214,6 +236,7 @@ class Machine {
     transaction.log(**read, at, at + 63);
   }
 
+  const std::uint32_t items_per_thread_;
   std::array<LogImage::Owned, kMaxThreads> images_;
   std::unique_ptr<BlockDevice> device_;
   MemoryBudget budget_;
@@ -361,18 +384,27 @@ BENCHMARK(force)
     ->Iterations(1)
     ->UseManualTime();
 
-// Creates of two threads in a log that is always full, over a device that takes its time: the group's header
-// and the block of the tree are in the open checkpoint, and so pinned, whenever the pusher comes to them.
+// Two threads over a device that takes its time. There are about as many things as the log has room for, and
+// any of them is changed next: of those that the pusher comes to, one in ten or so is in the open checkpoint
+// again, or in one that is being written, and so pinned. `full`: the log is always full, and the pusher keeps
+// on making a little room: a walk is one pass, and the variants hardly differ. Else it has room, and now and
+// then everything is to go home, as the log's worker asks every 30 s: a walk takes many passes.
 void forces_per_walk(benchmark::State& state) {
-  constexpr std::uint32_t kCreates = 30'000;
+  constexpr std::uint32_t kChanges = 60'000;
+  const bool full = state.range(1) != 0;
   constexpr std::uint32_t kThreads = 2;
   const auto variant = static_cast<AilForce>(state.range(0));
   Machine machine(
-      {.threads = kThreads, .log_bytes = 4 << 20, .force = variant, .latency = microseconds(100)});
+      {.threads = kThreads,
+       .log_bytes = full ? 4ULL << 20 : 64ULL << 20,
+       .soft_bytes = 512 << 10,
+       .force = variant,
+       .latency = microseconds(100),
+       .items = full ? 4096U : 16384U});
   const AilStats before = machine.ail().stats();
   for (auto _ : state) {
     const bench::Stopwatch watch;
-    run(machine, kThreads, kCreates, &Machine::create);
+    run(machine, kThreads, kChanges, full ? &Machine::scattered : &Machine::scattered_and_pushed);
     state.SetIterationTime(watch.ns() * 1e-9);
   }
   const AilStats after = machine.ail().stats();
@@ -380,6 +412,7 @@ void forces_per_walk(benchmark::State& state) {
   const auto forces = static_cast<double>(after.forces - before.forces);
   constexpr const char* kNames[] = {"walk-async", "walk-sync", "pass"};
   state.SetLabel(kNames[state.range(0)]);
+  if (after.pinned == before.pinned) state.SkipWithError("the pusher has met nothing pinned");
   state.counters["forces"] = forces;
   state.counters["walks"] = walks;
   state.counters["forces_per_walk"] = forces / walks;
@@ -389,7 +422,11 @@ void forces_per_walk(benchmark::State& state) {
   state.counters["pushed"] = static_cast<double>(after.pushed - before.pushed);
   state.counters["space_waits"] = static_cast<double>(machine.log().stats().waits_for_space);
 }
-BENCHMARK(forces_per_walk)->Arg(0)->Arg(1)->Arg(2)->Iterations(1)->UseManualTime();
+BENCHMARK(forces_per_walk)
+    ->ArgsProduct({{0, 1, 2}, {0, 1}})
+    ->ArgNames({"variant", "full"})
+    ->Iterations(1)
+    ->UseManualTime();
 
 }  // namespace
 }  // namespace tidewheel
