@@ -111,6 +111,10 @@ class Log final : public LogForcer, public TailListener, private GrantHead::Queu
   std::uint64_t commit(std::span<LogItem* const> items, LogTicket& ticket) TW_EXCLUDES(lock_);
   // Gives back what the last commit left and takes the next unit: one that was reserved, else it waits,
   // before all who have not begun. What the caller keeps locked meanwhile it must relog with the next commit.
+  // For memory it does not wait: it holds objects. A chain of any length stays within memory_limit_bytes(),
+  // and what each thread has reserved, all the same, for its commits wait as all do: the open checkpoint
+  // takes two parts of the five, then they wait for the switch, which the worker makes when the one before
+  // has been laid out, and its images are spare.
   Result<void> roll(LogTicket& ticket) TW_EXCLUDES(lock_);
   void end(LogTicket& ticket);
 

@@ -64,6 +64,38 @@ TEST(LogMemory, IsNotExceededByCommittersWhileTheDeviceStandsStill) {
   EXPECT_EQ(committed.load(std::memory_order_relaxed), 400U);
 }
 
+// A roll asks nobody for memory. Its commits find the open checkpoint full, and wait for the switch; that
+// waits for the device.
+TEST(LogMemory, IsNotExceededByAChainOfRolls) {
+  MemoryBudget budget(2 << 20, 0);
+  FaultyDevice device(RamDevice::make(LogRig::kLogOffset + std::uint64_t{16384} * 512).value());
+  std::list<LoggedObject> objects;
+  LogRig rig({.sectors = 16384, .budget = &budget}, &device);
+  for (int i = 0; i < 800; ++i) rig.add(objects.emplace_back("object" + std::to_string(i)));
+  device.add({.op = IoOp::kWrite, .effect = FaultEffect::kStall, .count = FaultRule::kForEver});
+  Atomic<std::uint32_t> committed{0};
+  Thread roller("roll", [&rig, &objects, &committed]() TW_NO_THREAD_SAFETY_ANALYSIS {
+    auto ticket = rig.log.reserve(3100, 2, true);
+    ASSERT_TRUE(ticket.has_value());
+    for (LoggedObject& object : objects) {
+      object.lock.lock();
+      object.text = std::string(3000, 'x');
+      LogItem* const items[] = {&object};
+      rig.log.commit(items, *ticket);
+      committed.fetch_add(1, std::memory_order_relaxed);
+      ASSERT_TRUE(rig.log.roll(*ticket).has_value());
+    }
+    rig.log.end(*ticket);
+  });
+  while (rig.log.stats().throttled == 0 && committed.load(std::memory_order_relaxed) < 800) yield_thread();
+  EXPECT_LT(committed.load(std::memory_order_relaxed), 800U) << "5 MB of images: more than the budget is";
+  EXPECT_LE(rig.log.cil().exact_memory_bytes(), rig.log.memory_limit_bytes() + kOneImage);
+  device.clear_rules();
+  device.release_stalled();
+  roller.join();
+  EXPECT_EQ(committed.load(std::memory_order_relaxed), 800U);
+}
+
 TEST(LogMemory, ThatOthersHaveIsAnErrorOfTheReservationAlone) {
   MemoryBudget budget(1 << 20, 0);
   LoggedObject a("a");
