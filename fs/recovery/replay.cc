@@ -4,6 +4,12 @@
 
 namespace tidewheel {
 
+LogReplay::LogReplay(BufferCache& cache, BufferTarget& target)
+    : cache_(cache),
+      target_(target),
+      most_queued_(std::max<std::size_t>(kLeastQueued,
+                                         cache.budget().limit_bytes() / kQueuedPart / kFsBlockBytes)) {}
+
 LogReplay::~LogReplay() { queue_.cancel(); }
 
 void LogReplay::cancel(DeviceAddress address, std::uint32_t length_blocks) {
@@ -45,7 +51,7 @@ Result<void> LogReplay::send_home(LockedBuffer buffer, Lsn lsn) {
 }
 
 Result<void> LogReplay::end_checkpoint() {
-  return queue_.size() >= kMostQueued ? queue_.submit_and_wait() : Result<void>();
+  return queue_.size() >= most_queued_ ? queue_.submit_and_wait() : Result<void>();
 }
 
 void LogReplay::intent(const RecoveredItem& item, std::uint64_t id) {

@@ -41,7 +41,7 @@ class LogReplay {
     std::uint64_t replayed = 0, newer_at_home = 0, cancelled = 0, torn_homes = 0;
   };
 
-  LogReplay(BufferCache& cache, BufferTarget& target) : cache_(cache), target_(target) {}
+  LogReplay(BufferCache& cache, BufferTarget& target);
   ~LogReplay();  // what was not written is let go
 
   // ---- pass 1 ----
@@ -73,10 +73,14 @@ class LogReplay {
   const BufferTarget& target() const { return target_; }
 
  private:
-  static constexpr std::size_t kMostQueued = 4096;  // buffers; then they go home, and can be reclaimed
+  // Buffers, at least; then they go home, and can be reclaimed. A home that comes again in later checkpoints
+  // is written once, however many they are, while half of the budget holds it.
+  static constexpr std::size_t kLeastQueued = 4096;
+  static constexpr std::uint64_t kQueuedPart = 2;
 
   BufferCache& cache_;
   BufferTarget& target_;
+  const std::size_t most_queued_;
   DelwriQueue queue_;
   ReplayOrder order_ = 0;
   std::map<std::pair<std::uint64_t, std::uint32_t>, ReplayOrder> cancelled_;  // the last time
