@@ -198,5 +198,24 @@ SIM_TEST(DelwriRunSim, WaitsForNoLockWithOthersLocked) {
   other.join();
 }
 
+// The same where it is pinned: who would unpin it may want one of those that have been gathered before.
+SIM_TEST(DelwriRunSim, WaitsForNoPinWithOthersLocked) {
+  BufRig rig;
+  DelwriQueue queue;
+  for (const std::uint64_t block : {10, 11}) queue.add(*rig.make({block}, 1));
+  const BufferHold second = rig.cache->find(*rig.target, {11}, 1);
+  second->lock();
+  second->pin();
+  second->unlock();
+  Thread other("unpin", [&rig, &second] {
+    const BufferHold first = rig.cache->find(*rig.target, {10}, 1);
+    first->lock();
+    first->unlock();
+    second->unpin();
+  });
+  SIM_CHECK(queue.submit_and_wait().has_value());
+  other.join();
+}
+
 }  // namespace
 }  // namespace tidewheel
