@@ -1,6 +1,8 @@
 // Rules of transactions that nothing else would miss: what a home says, in which order items are logged.
 #include <gtest/gtest.h>
 
+#include "base/sim.h"
+#include "base/thread.h"
 #include "tests/fs/trans_rig.h"
 
 namespace tidewheel {
@@ -79,6 +81,48 @@ TEST(FaultHome, EachDirtyItemIsAskedOnceBeforeTheFirstIsFormatted) {
   ASSERT_TRUE(transaction->commit().has_value());
   EXPECT_EQ(calls, (std::vector<std::string>{"precommit", "precommit", "release", "format", "format"}));
   ASSERT_TRUE(rig.journal->quiesce().has_value());
+}
+
+// A log that fails by itself: what it aborts is unpinned while a pusher may have it in hand, queued from
+// before it was changed.
+SIM_TEST_WITH(FaultHomeSim, WhatAFailingLogAbortsNeverReachesTheDevice, (sim::Options{.schedules = 400})) {
+  TransRig rig;
+  SIM_CHECK(rig.change(0, 1) != 0);
+  SIM_CHECK(rig.journal->log().force_all().has_value());
+  rig.buf.device->add({.op = IoOp::kWrite});
+  Thread pusher("push", [&rig] { rig.journal->ail().push_all(); });
+  const std::uint64_t second = rig.change(0, 2);
+  static_cast<void>(rig.journal->log().force_all());
+  pusher.join();
+  rig.journal->close();
+  SIM_CHECK((second != 0 && rig.journal->log().stable_sequence() >= second) || rig.home(0) != 2);
+  rig.expect_at_rest();
+}
+
+// Without a policy of the mount's a lost write ends the journal all the same: its item cannot leave the AIL.
+TEST(FaultHome, ALostWriteShutsTheJournalDown) {
+  BufRig buf;
+  const LogPlace place{.offset_bytes = buf.geometry.address_of(buf.geometry.log_start).bytes(),
+                       .sectors = buf.geometry.log_blocks * 8,
+                       .uuid = buf.geometry.uuid};
+  JournalOptions options;
+  options.log.buffer_bytes = 16 * 1024;
+  options.log.worker_interval = Duration::max();
+  const Lsn start = Lsn::make(1, 0);
+  Journal journal(*buf.target, place, {.tail = start, .head = start}, options);
+  {
+    auto transaction = Transaction::begin(journal, {.payload_bytes = 2 * 4300});
+    const auto buffer = transaction->make({100}, 1, kMockType);
+    fill_mock((*buffer)->bytes(), buf.geometry, {100}, 1);
+    transaction->log_all(**buffer);
+    ASSERT_TRUE(transaction->commit().has_value());
+  }
+  ASSERT_TRUE(journal.log().force_all().has_value());
+  buf.device->add({.op = IoOp::kWrite, .count = FaultRule::kForEver});
+  EXPECT_FALSE(journal.ail().wait_empty().has_value());
+  EXPECT_TRUE(journal.is_shut_down());
+  journal.close();
+  EXPECT_EQ(buf.on_device({100}), UINT64_MAX);
 }
 
 }  // namespace

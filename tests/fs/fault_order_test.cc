@@ -184,17 +184,30 @@ TEST(FaultOrder, NothingIsAllocatedWhileACheckpointIsShared) {
   // beside the first.
   long fewest[3] = {INT64_MAX, INT64_MAX, INT64_MAX};
   for (int round = 0; round < 4; ++round) {
-    CountingObject a("a");
+    CountingObject a("a"), b("b");
     LogRig rig({.pusher = false});
     rig.add(a);
+    rig.add(b);
+    // Both in one commit: the second's place and image come between the first's image and its being unlocked.
+    const auto change = [&](std::size_t bytes) TW_NO_THREAD_SAFETY_ANALYSIS {
+      auto ticket = rig.log.reserve(2 * static_cast<std::uint32_t>(bytes + 30), 1, false);
+      ASSERT_TRUE(ticket.has_value());
+      for (CountingObject* const object : {&a, &b}) {
+        object->lock.lock();
+        object->text = std::string(bytes, 'x');
+      }
+      LogItem* const items[] = {&a, &b};
+      rig.log.commit(items, *ticket);
+      rig.log.end(*ticket);
+    };
     const long before = tests::heap_allocations();
-    rig.change(a, "first");
-    EXPECT_GT(tests::heap_allocations(), before) << "its place and its image are new";
+    change(10);
+    EXPECT_GT(tests::heap_allocations(), before) << "places and images are new";
     fewest[0] = std::min(fewest[0], a.allocated);
-    rig.change(a, std::string(2000, 'g'));  // outgrows its image
+    change(2000);  // outgrow their images
     fewest[1] = std::min(fewest[1], a.allocated);
     ASSERT_TRUE(rig.log.force_all().has_value());
-    rig.change(a, std::string(3000, 'n'));  // a place and an image in the next checkpoint
+    change(3000);  // places and images in the next checkpoint
     fewest[2] = std::min(fewest[2], a.allocated);
   }
   EXPECT_EQ(fewest[0], 0);
