@@ -11,9 +11,16 @@ namespace {
 
 LockClass retry_lock_class{"retry_ladder", LockRank::kRetry};
 
-std::uint32_t rung_count(Duration first, Duration longest) {
+// Durations that stand for "never" leave room for moments to be added to.
+constexpr Duration kLongest{INT64_MAX / 4};
+
+std::int64_t doubled(Duration first, std::uint32_t times) {
+  return first.ns > kLongest.ns >> times ? kLongest.ns : first.ns << times;
+}
+
+std::uint32_t top_rung(Duration first, Duration longest) {
   std::uint32_t rung = 0;
-  while (rung + 1 < RetryLadder::kRungs && (first.ns << rung) < longest.ns) ++rung;
+  while (rung + 1 < RetryLadder::kRungs && doubled(first, rung) < longest.ns) ++rung;
   return rung;
 }
 
@@ -22,8 +29,9 @@ std::uint32_t rung_count(Duration first, Duration longest) {
 RetryLadder::RetryLadder(const ShardPicker& picker, Duration first, Duration longest, std::uint16_t context)
     : picker_(picker),
       context_(context),
-      first_(std::max(first, Duration{1})),
-      top_rung_(rung_count(first_, longest)),
+      first_(std::clamp(first, Duration{1}, kLongest)),
+      longest_(std::clamp(longest, first_, kLongest)),
+      top_rung_(top_rung(first_, longest_)),
       lock_(retry_lock_class) {}
 
 RetryLadder::~RetryLadder() {
@@ -31,7 +39,9 @@ RetryLadder::~RetryLadder() {
   TW_ASSERT(youngest_sync_ == nullptr, "a retry ladder ends while a sync is open");
 }
 
-Duration RetryLadder::back_off(std::uint32_t rung) const { return Duration{first_.ns << rung}; }
+Duration RetryLadder::back_off(std::uint32_t rung) const {
+  return std::min(Duration{doubled(first_, rung)}, longest_);
+}
 
 void RetryLadder::add(DirtyObject& object, std::uint32_t classes, Instant now, bool* had_waiters) {
   MutexLock hold(lock_);

@@ -33,7 +33,7 @@ class RetryLadder {
 
  public:
   static constexpr std::uint32_t kElementsPerHold = 32;
-  static constexpr std::uint32_t kRungs = 16;
+  static constexpr std::uint32_t kRungs = 40;
 
   RetryLadder(const ShardPicker& picker, Duration first, Duration longest,
               std::uint16_t context = kNoContext);
@@ -96,7 +96,7 @@ class RetryLadder {
 
   const ShardPicker& picker_;
   const std::uint16_t context_;  // whose objects it holds
-  const Duration first_;
+  const Duration first_, longest_;
   const std::uint32_t top_rung_;
   mutable Mutex lock_ TW_ACQUIRED_AFTER(kRankRetry) TW_ACQUIRED_BEFORE(kRankLru);
   Rungs rungs_ TW_GUARDED_BY(lock_);

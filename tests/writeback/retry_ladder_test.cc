@@ -69,6 +69,37 @@ TEST_F(RetryLadderTest, BackOffDoublesUpToTheLongest) {
   }
 }
 
+// Limits that the doubling does not meet, and those that stand for "never".
+TEST(RetryLadderLimits, TheLongestBackOffIsThatOfTheOptions) {
+  constexpr Instant kNow{1'000'000'000'000};
+  struct Case {
+    Duration first, longest, last;
+  };
+  for (const Case& each : {Case{seconds(1), seconds(60), seconds(60)},
+                           Case{seconds(3), seconds(1), seconds(3)},
+                           Case{milliseconds(1), seconds(64), seconds(64)}, Case{{}, {}, Duration{1}},
+                           Case{Duration::max(), Duration::max(), Duration{INT64_MAX / 4}},
+                           Case{seconds(1), Duration::max(), Duration{INT64_MAX / 4}}}) {
+    Everywhere picker;
+    RetryLadder ladder(picker, each.first, each.longest);
+    DirtyObject object;
+    Duration before{0}, wait;
+    for (int failures = 0; failures < 60; ++failures) {
+      object.state_.store(DirtyState(DirtyPhase::kWriting, 0, 3).word(), std::memory_order_seq_cst);
+      bool waiters = false;
+      ladder.add(object, kDirtyData, kNow, &waiters);
+      wait = ladder.next_due() - kNow;
+      EXPECT_GE(wait, before);
+      before = wait;
+      ASSERT_TRUE(ladder.claim_one(object));
+    }
+    EXPECT_GE(wait, each.last);
+    if (each.longest == Duration::max()) wait = std::min(wait, each.last);
+    EXPECT_LE(wait, each.last + each.last / 8);
+    change_to_clean(object);
+  }
+}
+
 TEST_F(RetryLadderTest, KeepsTheStamp) {
   DirtyObject& object = fail(0, kStart, Instant{77});
   EXPECT_EQ(ladder_.oldest(), Instant{77});
