@@ -221,14 +221,15 @@ void WriteBehind::interrupt_waiters() { engine_->interrupt_waiters(); }
 
 std::vector<WriteBehind::Dirty> WriteBehind::dirty() {
   std::vector<Dirty> list;
-  const Instant now = engine_->clock().now();
   MutexLock names(names_);
   sweep_locked();
   for (const auto& [key, value] : values_) {
     if (value->state().clean()) continue;
     MutexLock guard(value->lock);
     const Instant first = value->is_writing ? value->writing_first_put : value->first_put;
-    list.push_back({key, value->pending.size() + value->writing.size(), now - first});
+    // Read here: a put may have come since the list was begun.
+    const Duration age = std::max(engine_->clock().now() - first, Duration{});
+    list.push_back({key, value->pending.size() + value->writing.size(), age});
   }
   return list;
 }
