@@ -4,11 +4,10 @@
 // Invariant: (1) a bucket's head keeps its address while anything is linked to it, whoever points at the
 //            bucket, so that an element can leave at any time knowing only its neighbours; (2) a bucket
 //            in the pool is empty.
-// Memory:    chunks of 64 buckets (1 KiB, on their own cache lines, so that shards share none). At most as
+// Memory:    chunks of 64 buckets (2 KiB, on their own cache lines, so that shards share none). At most as
 //            many buckets are in use as there are slots in the shard's rings plus detached buckets that hold
 //            an element; chunks go back to the allocator in trim() and with the pool.
 #pragma once
-#include <boost/intrusive/list.hpp>
 #include <boost/intrusive/parent_from_member.hpp>
 #include <cstdint>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "base/assert.h"
 #include "base/config.h"
 #include "timerwheel/node.h"
+#include "timerwheel/stamp_walk.h"
 
 namespace tidewheel {
 
@@ -24,9 +24,7 @@ class Bucket {
  public:
   // Only the algorithms and the links of Boost's list are used: its list object could not be found again
   // from an element.
-  using List = boost::intrusive::list<
-      WheelNode, boost::intrusive::member_hook<WheelNode, WheelNode::Hook, &WheelNode::hook>,
-      boost::intrusive::constant_time_size<false>>;
+  using List = StampWalk::List;
   using Algorithms = List::node_algorithms;
   using Traits = List::value_traits;
   using Link = Traits::node_traits::node;
@@ -36,12 +34,22 @@ class Bucket {
   Bucket& operator=(const Bucket&) = delete;
 
   bool empty() const { return head_.next_ == &head_; }
-  void link_back(WheelNode& node) { Algorithms::link_before(&head_, Traits::to_node_ptr(node)); }
-  void link_front(WheelNode& node) { Algorithms::link_after(&head_, Traits::to_node_ptr(node)); }
   WheelNode& front() { return *Traits::to_value_ptr(head_.next_); }
-  // O(1) whatever the length; `other` is empty afterwards.
+  // A stamp that is not below any here (then the order needs no word), or the first: begin_order().
+  void link_youngest(WheelNode& node) { Algorithms::link_before(&head_, Traits::to_node_ptr(node)); }
+  void begin_order() { order_.begin(); }
+  void link_back(WheelNode& node) {
+    empty() ? order_.begin() : order_.linked_behind(back().stamp, node.stamp);
+    link_youngest(node);
+  }
+  // Neither is empty. O(1) whatever the length; `other` is empty afterwards.
   void splice_back(Bucket& other) {
-    if (!other.empty()) Algorithms::transfer(&head_, other.head_.next_, &other.head_);
+    order_.spliced_behind(back().stamp, other.order_, other.front().stamp);
+    Algorithms::transfer(&head_, other.head_.next_, &other.head_);
+  }
+  StampOrder& order() { return order_; }
+  bool look(StampWalk& walk, StampReading& reading) {
+    return walk.look(reading, order_, &head_, [this] { return front().stamp; });
   }
   // Unlinks a node wherever it is. Answers its bucket when that has become empty, else null: a ring of
   // links in which both neighbours are one is the head alone.
@@ -67,9 +75,12 @@ class Bucket {
     return boost::intrusive::get_parent_from_member(head, &Bucket::head_);
   }
 
+  WheelNode& back() { return *Traits::to_value_ptr(head_.prev_); }
+
   Link head_;
+  StampOrder order_;
 };
-static_assert(sizeof(Bucket) == 16);
+static_assert(sizeof(Bucket) == 32);
 
 class BucketPool {
  public:
@@ -82,6 +93,7 @@ class BucketPool {
     Bucket* bucket = free_;
     free_ = bucket->head_.next_ == nullptr ? nullptr : Bucket::from_head(bucket->head_.next_);
     Bucket::Algorithms::init_header(&bucket->head_);
+    bucket->order_ = StampOrder{};
     ++in_use_;
     return bucket;
   }

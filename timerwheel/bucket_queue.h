@@ -24,12 +24,27 @@ class BucketQueue {
     return is_overdue(key) ? key : key - kOverdueOffset;
   }
   static constexpr bool is_overdue(std::int64_t key) { return key < -(kOverdueOffset / 2); }
+  static constexpr std::int64_t slot_of_key(std::int64_t key) {
+    return is_overdue(key) ? key + kOverdueOffset : key;
+  }
 
   bool empty() const { return first_ == entries_.size(); }
   std::int64_t front_key() const { return empty() ? kNoKey : entries_[first_].key; }
   std::int64_t back_key() const { return entries_.back().key; }
   Bucket* front() const { return entries_[first_].bucket; }
   std::size_t live() const { return entries_.size() - first_ - dead_; }
+
+  // visit(key, bucket) for the first live entry of what is due at once and of the rest: the least slots of
+  // each.
+  template <class Visit>
+  void for_least(Visit visit) const {
+    if (empty()) return;
+    visit(front_key(), *front());
+    if (!is_overdue(front_key())) return;
+    for (std::size_t i = lower_bound(-(kOverdueOffset / 2)); i < entries_.size(); ++i) {
+      if (entries_[i].bucket != nullptr) return visit(entries_[i].key, *entries_[i].bucket);
+    }
+  }
 
   // Takes the front entry away and answers its bucket.
   Bucket* pop_front() noexcept;

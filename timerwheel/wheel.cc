@@ -135,7 +135,7 @@ void Wheel::insert_at(WheelNode& node, Instant stamp, Instant now) noexcept {
   if (bucket == nullptr) bucket = pool_.take();
   const bool first = bucket->empty();
   bucket->link_back(node);
-  if (first) slot_filled(index, slot);
+  if (first) slot_filled(*bucket, index, slot);
 }
 
 void Wheel::insert_overdue(WheelNode& node, Instant now) noexcept {
@@ -159,11 +159,15 @@ void Wheel::file(BucketQueue& queue, std::int64_t key, WheelNode& node) noexcept
 }
 
 void Wheel::push(BucketQueue& queue, std::int64_t key, Bucket* bucket) noexcept {
-  if (Bucket* spliced = queue.push(key, bucket); spliced != nullptr) pool_.give(spliced);
+  Bucket* spliced = queue.push(key, bucket);
+  if (spliced == nullptr) return;
+  walk_.spliced(queue.find(key)->order(), spliced->order());
+  pool_.give(spliced);
 }
 
 // A ring's slot went from empty to full.
-void Wheel::slot_filled(std::uint32_t index, std::int64_t slot) noexcept {
+void Wheel::slot_filled(Bucket& bucket, std::uint32_t index, std::int64_t slot) noexcept {
+  bucket.begin_order();
   ring_.mark(index);
   if (slot < oldest_key_) publish(slot);
 }

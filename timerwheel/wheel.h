@@ -167,6 +167,10 @@ class Wheel {
   }
   // Start of the oldest slot listed (Instant::max(): none; Instant::min(): due at once).
   Instant oldest() const { return instant_of(oldest_key_); }
+  // Lowers reading.least to the least stamp listed, where that is less; looks at up to reading.left elements.
+  // False: it has not got through, go on in another hold. In the meantime anything may be done to the wheel:
+  // what was listed before the first hold and is so still at the last is taken into account.
+  bool look_for_least(StampReading& reading) noexcept;
   std::uint64_t listed() const { return inserts_ - removals_ - claimed_; }
   WheelStats stats() const;
   Duration slot_width() const { return Duration{1LL << shift_}; }
@@ -202,7 +206,7 @@ class Wheel {
   void start(Instant now);
   void advance(Instant now) noexcept;
   void step_back(Instant now) noexcept;
-  void slot_filled(std::uint32_t index, std::int64_t slot) noexcept;
+  void slot_filled(Bucket& bucket, std::uint32_t index, std::int64_t slot) noexcept;
   void bucket_emptied(Bucket* bucket, std::int64_t slot) noexcept;
   bool forget_empty(SlotRing& ring, BucketQueue& ancient, BucketQueue& ready, std::int64_t head_slot,
                     Bucket* bucket, std::int64_t slot) noexcept;
@@ -213,10 +217,16 @@ class Wheel {
   std::uint32_t take_oldest_slots(std::uint64_t count, To to) noexcept;
   static std::int64_t oldest_in_ring(const SlotRing& ring, std::int64_t head_slot);
   std::int64_t oldest_in(const SyncSet& set) const;
+  template <class Visit>
+  void for_least_buckets(Visit visit) const;
   void overdue(BucketQueue& from, BucketQueue& to) noexcept;
   void find_oldest() noexcept;
   void publish(std::int64_t key) noexcept;
   void publish_places() noexcept;
+  Bucket* unlink(WheelNode& node) noexcept {
+    walk_.leaving(node);
+    return Bucket::unlink(node);
+  }
   void note_hold(std::uint64_t elements) {
     if (elements > stats_.max_elements_per_hold) stats_.max_elements_per_hold = elements;
   }
@@ -234,6 +244,7 @@ class Wheel {
   std::uint32_t shift_;
   std::uint32_t slot_mask_;
   WheelHint& hint_;
+  StampWalk walk_;  // its first member alone
   // ---- flushers ----
   std::uint64_t moves_seen_ = 0;  // by claims_per_hold()
   BucketQueue ready_;
@@ -257,9 +268,9 @@ inline void Wheel::insert(WheelNode& node, Instant now) noexcept {
   }
   node.stamp = now;
   const bool first = current_->empty();
-  current_->link_back(node);
+  current_->link_youngest(node);  // (2): none here is younger
   ++inserts_;
-  if (first) slot_filled(index_of(head_slot_), head_slot_);
+  if (first) slot_filled(*current_, index_of(head_slot_), head_slot_);
 }
 
 template <class To>
@@ -280,7 +291,7 @@ std::uint32_t Wheel::take_oldest_slots(std::uint64_t count, To to) noexcept {
 inline void Wheel::remove(WheelNode& node) noexcept {
   TW_ASSERT(node.hook.is_linked(), "an element is removed that is not listed");
   ++removals_;
-  if (Bucket* emptied = Bucket::unlink(node); emptied != nullptr) {
+  if (Bucket* emptied = unlink(node); emptied != nullptr) {
     bucket_emptied(emptied, slot_of(node.stamp));
   }
 }

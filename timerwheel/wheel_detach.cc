@@ -51,7 +51,7 @@ std::size_t Wheel::claim(std::span<WheelNode*> out, Instant dirtied_before) noex
     Bucket* bucket = ready_.front();
     do {
       WheelNode& node = bucket->front();
-      Bucket::unlink(node);
+      unlink(node);
       out[claimed++] = &node;
     } while (claimed < wanted && !bucket->empty());
     if (bucket->empty()) pool_.give(ready_.pop_front());
@@ -110,7 +110,7 @@ std::size_t Wheel::claim_from(SyncSet& set, std::span<WheelNode*> out) noexcept 
                                                 : set.ring_.bucket(index_of(key));
     do {
       WheelNode& node = bucket->front();
-      Bucket::unlink(node);
+      unlink(node);
       out[claimed++] = &node;
     } while (claimed < wanted && !bucket->empty());
     if (!bucket->empty()) break;
@@ -166,6 +166,45 @@ void Wheel::put_back(SyncSet* set) noexcept {
   find_oldest();
 }
 
+// ---- the least stamp ----
+
+// Where the least slot of each place is: (key, bucket). What is due at once has stamps of its own time, so it
+// is asked apart.
+template <class Visit>
+void Wheel::for_least_buckets(Visit visit) const {
+  const auto visit_ring = [&](const SlotRing& ring, std::int64_t head_slot) {
+    const std::int64_t slot = oldest_in_ring(ring, head_slot);
+    if (slot != kNoKey) visit(slot, *ring.bucket(index_of(slot)));
+  };
+  ready_.for_least(visit);
+  ancient_.for_least(visit);
+  visit_ring(ring_, head_slot_);
+  for (const auto& set : open_sets_) {
+    set->ready_.for_least(visit);
+    set->ancient_.for_least(visit);
+    visit_ring(set->ring_, set->head_slot_);
+  }
+}
+
+// The least stamp is in the least slot, on one of the buckets that hold a part of it. Once an element of that
+// slot has been seen nothing of a later slot is less: so a reader whose slot is taken away under it is done.
+bool Wheel::look_for_least(StampReading& reading) noexcept {
+  bool done = walk_.go_on(reading);
+  std::int64_t least_slot = kNoKey;
+  if (done) {
+    for_least_buckets([&](std::int64_t key, Bucket&) {
+      least_slot = std::min(least_slot, BucketQueue::slot_of_key(key));
+    });
+  }
+  if (least_slot != kNoKey && least_slot <= slot_of(reading.least)) {
+    for_least_buckets([&](std::int64_t key, Bucket& bucket) {
+      if (done && BucketQueue::slot_of_key(key) == least_slot) done = bucket.look(walk_, reading);
+    });
+  }
+  if (done) walk_.end();
+  return done;
+}
+
 // ---- moves, memory, checks ----
 
 std::size_t Wheel::move_some(Wheel& to, std::span<WheelNode*> moved, Instant now) noexcept {
@@ -175,7 +214,7 @@ std::size_t Wheel::move_some(Wheel& to, std::span<WheelNode*> moved, Instant now
     if (ready_.empty() && !detach_oldest()) break;
     Bucket* bucket = ready_.front();
     WheelNode& node = bucket->front();
-    if (Bucket::unlink(node) != nullptr) pool_.give(ready_.pop_front());
+    if (unlink(node) != nullptr) pool_.give(ready_.pop_front());
     ++removals_;
     to.insert_at(node, node.stamp, now);
     moved[count++] = &node;
@@ -188,6 +227,7 @@ std::size_t Wheel::move_some(Wheel& to, std::span<WheelNode*> moved, Instant now
 
 bool Wheel::trim() {
   if (listed() != 0 || !open_sets_.empty()) return false;
+  walk_.end();
   current_ = nullptr;
   spare_set_.reset();
   spare_slots_.reset();

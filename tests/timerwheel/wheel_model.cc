@@ -104,6 +104,8 @@ void WheelModel::set_state(Item& item, State state) {
 void WheelModel::list(Item& item, Shelf& shelf, std::int64_t stamp_ns, bool overdue) {
   ++expected_.inserts;
   item.stamp_ns = stamp_ns;
+  item.listed_at = steps_;
+  if (reading_is_open_) seen_ns_.insert(stamp_ns);
   item.shelf = &shelf;
   item.at = shelf.emplace(Key{overdue, slot_of(stamp_ns)}, &item);
   set_state(item, State::kListed);
@@ -136,6 +138,44 @@ void WheelModel::check_oldest() const {
   expect(hint_.oldest() == expected, "the hint is wrong");
   expect(wheel_.listed() == by_state_[1].size(), "the number listed is wrong");
   expect(wheel_.has_ready() == !ready_.empty(), "the ready queue is wrong about being empty");
+}
+
+// ---- the least stamp ----
+
+// One hold of a reading, at most three elements; what it answers in the end lies between two bounds.
+void WheelModel::read_least(Rng& rng) {
+  if (!reading_is_open_) {
+    reading_ = StampReading{.id = ++last_reading_};
+    reading_is_open_ = true;
+    reading_began_ = steps_;
+    seen_ns_.clear();
+    for (const Item* item : of_state(State::kListed)) seen_ns_.insert(item->stamp_ns);
+  }
+  reading_.left = 1 + rng.below(3);
+  const bool done = wheel_.look_for_least(reading_);
+  expect(reading_.left <= 3, "a hold looks at more than it may");
+  if (!done) return;
+  reading_is_open_ = false;
+  if (reading_began_ != steps_) ++readings_beside_others;
+  expect(reading_.least == Instant::max() || seen_ns_.contains(reading_.least.ns),
+         "the least stamp is of nothing that was listed");
+  for (const Item* item : of_state(State::kListed)) {
+    if (item->listed_at < reading_began_) {
+      expect(reading_.least.ns <= item->stamp_ns, "a stamp that was listed all the while is less");
+    }
+  }
+}
+
+// While nothing moves: exactly the least.
+void WheelModel::check_least() {
+  if (reading_is_open_) return;
+  StampReading reading{.id = ++last_reading_};
+  do {
+    reading.left = kMaxClaim;
+  } while (!wheel_.look_for_least(reading));
+  std::int64_t least_ns = INT64_MAX;
+  for (const Item* item : of_state(State::kListed)) least_ns = std::min(least_ns, item->stamp_ns);
+  expect(reading.least.ns == least_ns, "the least stamp is another one");
 }
 
 // ---- time ----
@@ -408,8 +448,12 @@ void WheelModel::step(std::uint64_t word) {
   } else {
     drain(rng);
   }
+  ++steps_;
   most_listed_ = std::max(most_listed_, of_state(State::kListed).size());
   check_oldest();
+  // Each costs a look at every item.
+  if (reading_is_open_ ? rng.chance(3) : rng.chance(4 + options_.items / 16)) read_least(rng);
+  if (rng.chance(8 + options_.items / 8)) check_least();
 }
 
 void WheelModel::finish() {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -42,6 +43,8 @@ class WheelModel {
   WheelStats counted() const { return wheel_.stats(); }
   std::size_t most_listed() const { return most_listed_; }
   std::uint64_t removed_from_sets() const { return removed_from_sets_; }
+  // Readings of the least stamp that took more than one hold, with other operations in between.
+  std::uint64_t readings_beside_others = 0;
 
  private:
   // Due at once (the clock was set back) comes before everything, each in slot order.
@@ -64,6 +67,7 @@ class WheelModel {
     State state = State::kFree;
     std::size_t position = 0;  // in the vector of its state
     std::int64_t stamp_ns = 0;
+    std::uint64_t listed_at = 0;  // in steps
     Shelf* shelf = nullptr;
     Shelf::iterator at;
   };
@@ -89,6 +93,8 @@ class WheelModel {
                      std::int64_t cutoff_ns);
   void check_stamp(const Item& item) const;
   void check_oldest() const;
+  void read_least(Rng& rng);
+  void check_least();
 
   void move_time(Rng& rng);
   std::int64_t some_moment(Rng& rng) const;
@@ -123,6 +129,13 @@ class WheelModel {
   WheelStats expected_;
   std::uint64_t removed_from_sets_ = 0;
   std::size_t most_listed_ = 0;
+  // A reading of the least stamp that goes on between the steps.
+  StampReading reading_;
+  bool reading_is_open_ = false;
+  std::uint64_t reading_began_ = 0;
+  std::set<std::int64_t> seen_ns_;  // every stamp that was listed at a moment of it
+  std::uint64_t last_reading_ = 0;
+  std::uint64_t steps_ = 0;
 };
 
 }  // namespace tidewheel

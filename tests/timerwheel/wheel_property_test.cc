@@ -78,6 +78,7 @@ TEST_P(WheelProperty, AgreesWithTheModelOverALongRun) {
     EXPECT_GT(model.counted().aged_buckets, 0U);
     EXPECT_GT(model.counted().detached_buckets, 0U);
     EXPECT_EQ(model.counted().max_elements_per_hold, kMaxClaim);
+    EXPECT_GT(model.readings_beside_others, 100U);
   } catch (const Mismatch& mismatch) {
     FAIL() << mismatch.what() << " at operation " << done
            << " of TIDEWHEEL_SEED=" << number_from_env("TIDEWHEEL_SEED", 0x7157);
