@@ -13,7 +13,10 @@
 #include <span>
 #include <vector>
 
+#include "base/assert.h"
+#include "base/atomic.h"
 #include "base/result.h"
+#include "base/thread.h"
 #include "writeback/dirty_object.h"
 
 namespace tidewheel {
@@ -55,6 +58,40 @@ struct WriteSlot {
 
 class WritebackContext;
 
+// The least stamp of what a batch holds, told to who reads it beside the batch's thread.
+//   changing() ... holds(least): objects come to the batch or leave it: out of the lists, back to them,
+// clean.
+// What the batch holds at any moment is what the last holds() before it was told, or is told by the next.
+// Nothing of the target's runs in between (but begin_switch and end_switch), so that a reader may wait.
+class HeldStamp {
+ public:
+  // ---- the batch's thread ----
+  void changing() {
+    const std::uint64_t changes = changes_.load(std::memory_order_relaxed);
+    TW_DASSERT(changes % 2 == 0, "a batch changes while it changes");
+    // Relaxed: who comes to a list after the claim, or the lock, that is in between sees it by that.
+    changes_.store(changes + 1, std::memory_order_relaxed);
+  }
+  void holds(Instant least) {
+    const std::uint64_t changes = changes_.load(std::memory_order_relaxed);
+    TW_DASSERT(changes % 2 == 1, "a batch has not said that it changes");
+    least_ns_.store(least.ns, std::memory_order_relaxed);
+    changes_.store(changes + 1, std::memory_order_release);  // pairs with acquire in read()
+  }
+  // ---- anybody ----
+  // What it holds at a moment of the call. Waits for the end of one change at most; what comes to it in the
+  // next came out of a list that the caller has read by then.
+  Instant read() const {
+    const std::uint64_t seen = changes_.load(std::memory_order_acquire);
+    while (seen % 2 != 0 && changes_.load(std::memory_order_acquire) == seen) yield_thread();
+    return Instant{least_ns_.load(std::memory_order_relaxed)};
+  }
+
+ private:
+  Atomic<std::uint64_t> changes_{0};  // odd: one is under way
+  Atomic<std::int64_t> least_ns_{INT64_MAX};
+};
+
 class Batch {
  public:
   // In write_batch() and end_batch(): sorted by sort_key, no object null, at least one.
@@ -84,7 +121,8 @@ class Batch {
   void (*on_complete_)(Batch&) = nullptr;
   std::uint64_t sequence_ = 0;
   std::uint64_t bytes_ = 0;
-  Instant oldest_;         // least stamp of its objects; Instant::min() while they are gathered
+  HeldStamp held_;
+  Instant oldest_;         // for syncs: least stamp of its objects; Instant::min() while they are gathered
   // Least stamp of what was claimed for it and put back on the list while it was gathered.
   Instant put_back_ = Instant::max();
   void* owner_ = nullptr;  // whose completion queue it goes to

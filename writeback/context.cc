@@ -118,14 +118,11 @@ void WritebackContext::kick() {
 }
 
 Instant WritebackContext::oldest_dirty() const {
-  Instant oldest = std::min(list_->oldest(), list_->oldest_retry());
-  MutexLock guard(lock_);
-  for (std::size_t i = 0; i < active_.size(); ++i) {
-    if (active_[i] && batch_table_[i]->oldest_ != Instant::min()) {
-      oldest = std::min(oldest, batch_table_[i]->oldest_);
-    }
-  }
-  return oldest;
+  return list_->oldest_stamp([this] {
+    Instant least = Instant::max();
+    for (const Batch* batch : batch_table_) least = std::min(least, batch->held_.read());
+    return least;
+  });
 }
 
 std::uint64_t WritebackContext::own_excess_bytes() const {

@@ -87,7 +87,10 @@ class WritebackContext {
   std::uint64_t own_excess_bytes() const;
   // Who has its objects now that it is retired; null: itself.
   WritebackContext* heir() const { return heir_.load(std::memory_order_seq_cst); }
-  // Not the objects that are being gathered at this moment, nor what waits on the ring of timestamps.
+  // The least stamp of all its objects that are listed, on the ladder or in batches until their write has
+  // ended, exactly: DirtyList::oldest_stamp() says what that means beside writers and flushers. What waits on
+  // the ring of timestamps doesn't count. Takes every shard's lock; not to be called under one of rank
+  // kContext or below, nor in what the target does for begin_switch() or end_switch().
   Instant oldest_dirty() const;
 
  private:

@@ -61,6 +61,7 @@ void WritebackContext::submit_batch(Batch& batch, Instant now) {
   Instant oldest_age = Instant::max();  // of what has an age to keep: timestamps alone have theirs
   const bool lazytime = engine_.options().lazytime;
   std::size_t kept = 0;  // those before it are being written, in their order
+  batch.held_.changing();
   for (std::size_t i = 0; i < batch.slots_.size(); ++i) {
     WriteSlot& slot = batch.slots_[i];
     const DirtyObject* const object = slot.object;
@@ -76,6 +77,7 @@ void WritebackContext::submit_batch(Batch& batch, Instant now) {
     if (kept != i) batch.slots_[kept] = slot;
     ++kept;
   }
+  batch.held_.holds(oldest);
   batch.slots_.resize(kept);
   if (oldest_age <= now) raise_to(oldest_age_max_ns_, (now - oldest_age).ns);
   const auto overhead =
@@ -129,6 +131,7 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
   std::uint64_t at_once = 0;
   bool wakes = false;
   bool lazy = false;
+  batch.held_.changing();
   for (WriteSlot& slot : batch.slots_) {
     if (is_empty_part(slot)) slot.outcome = WriteOutcome::kSkipped;
     TW_TRACE(writeback_single_inode, reinterpret_cast<std::uintptr_t>(slot.object),
@@ -150,6 +153,7 @@ bool WritebackContext::finish_batch(Batch& batch, Instant now) {
       slot.object = nullptr;  // it may be gone
     }
   }
+  batch.held_.holds(Instant::max());
   const bool came_back = clean != batch.slots_.size();
   const bool moved_on = at_once != batch.slots_.size();
   engine_.batch_cleaned(*this, batch.slots_.size(), clean);

@@ -140,7 +140,10 @@ Result<void> WritebackContext::write_one(DirtyObject& object, bool& elsewhere) {
     FsyncBatch* fsync = acquire_fsync_batch();
     if (fsync == nullptr) return TW_FAIL(kShutDown);
     begin_batch(fsync->batch, WorkKind::kFsync);
+    fsync->batch.held_.changing();
     const DirtyList::TakeOut taken = list_->claim_one(object);
+    const bool claimed = taken == DirtyList::TakeOut::kTaken;
+    fsync->batch.held_.holds(claimed ? object.dirtied_when() : Instant::max());
     if (taken != DirtyList::TakeOut::kTaken) {
       end_batch(fsync->batch, false);
       release_fsync_batch(*fsync);

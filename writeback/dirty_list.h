@@ -33,7 +33,8 @@ struct DirtyListStats {
   std::uint64_t redirties = 0;      // marked again on the slow path (a new class, or while written)
   std::uint64_t removals = 0;       // taken out by cancel or fsync
   std::uint64_t detached_buckets = 0;
-  // Every element linked, moved, tagged, popped or looked at under a shared list lock.
+  // Every element linked, moved, tagged, popped or looked at under a shared list lock. (Not by who reads the
+  // oldest stamp: at most kMaxClaim per hold in every design.)
   std::uint64_t elements_under_lock = 0;
   std::uint64_t max_elements_per_hold = 0;
   std::uint32_t shards = 0;         // lists with a lock each
@@ -165,9 +166,19 @@ class DirtyList {
   virtual void clock_set_back(Instant now) { (void)now; }
 
   // ---- what is there ----
-  // Stamp of (or a bound within one slot below) the oldest listed object; Instant::max() when there is
+  // A hint for arming timers: the stamp of the oldest listed object, or less; Instant::max() when there is
   // none. Objects on the ladder or on the ring of timestamps don't count. Takes no lock.
   virtual Instant oldest() const = 0;
+  // The least stamp of all that is listed, on the ladder, or in a batch: of these in_batches() tells,
+  // which is
+  // called once, when the lists have been read, and may wait (HeldStamp). The ring of timestamps doesn't
+  // count. Instant::max(): there is nothing. With L the answer, and stamps as they are when the call returns:
+  //   - nothing moves meanwhile: L is the least stamp, exactly;
+  //   - something does: L is at or before the stamp of each object that was dirty here from the call on until
+  //     it returned, wherever it went meanwhile; and there was a moment of the call when an object that was
+  //     dirty here had the stamp L.
+  // One reading at a time, others wait. Each shard lock is taken, and held for at most kMaxClaim elements.
+  virtual Instant oldest_stamp(const std::function<Instant()>& in_batches) const = 0;
   // When the retry ladder next has something due; Instant::max() when it is empty. Takes no lock.
   virtual Instant next_retry() const = 0;
   // A lower bound of the stamps on the ladder; Instant::max() when it is empty. Takes no lock.

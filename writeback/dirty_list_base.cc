@@ -10,6 +10,7 @@ namespace tidewheel {
 namespace {
 
 LockClass shared_list_lock_class{"dirty_list", LockRank::kListShard};
+LockClass reading_lock_class{"oldest_reading", LockRank::kContext};
 
 }  // namespace
 
@@ -22,7 +23,8 @@ DirtyListBase::DirtyListBase(std::vector<std::unique_ptr<ListShard>> shards, con
       context_(options.context),
       lazytime_(options.lazytime),
       lazytime_expire_(options.lazytime_expire),
-      ladder_(*this, options.retry_first, options.retry_longest, options.context) {
+      ladder_(*this, options.retry_first, options.retry_longest, options.context),
+      reading_lock_(reading_lock_class) {
   TW_ASSERT(!shards_.empty() && shards_.size() <= kMaxListShards,
             "a dirty list has 1 to kMaxListShards shards");
   if (!lazytime_) return;
@@ -263,6 +265,7 @@ DirtyList::EndWrite DirtyListBase::relist(DirtyObject& object, Filing why, Dirty
   if (end != nullptr && why != Filing::kRedirtied) object.node.stamp = end->written_stamp;
   filed.waiters = change_phase(object, from, DirtyPhase::kListed, home.index, classes).has_waiters();
   link_locked(home, object, why, end, now);
+  note_came_back(object.node.stamp);
   ++home.inserts;
   home.count.store(home.count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return filed;
@@ -283,6 +286,7 @@ DirtyList::EndWrite DirtyListBase::adopt_from(DirtyObject& object, DirtyPhase fr
   }
   filed.waiters = change_place(object, from, DirtyPhase::kListed, home.index, context_).has_waiters();
   link_locked(home, object, Filing::kAdopted, nullptr, now);
+  note_came_back(object.node.stamp);
   home.last = std::max(home.last, object.node.stamp);
   ++home.inserts;
   home.count.store(home.count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -356,6 +360,7 @@ DirtyList::EndWrite DirtyListBase::end_write(const WriteSlot& slot, WorkKind kin
       object.node.stamp = slot.stamp;
       EndWrite ended;
       ladder_.add(object, slot.classes, now, &ended.waiters);
+      note_came_back(slot.stamp);  // after the ladder's lock; the object may have left it by now
       return ended;
     }
   }

@@ -104,6 +104,7 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
   }
 
   Instant oldest() const final;
+  Instant oldest_stamp(const std::function<Instant()>& in_batches) const final;
   Instant next_retry() const final { return ladder_.next_due(); }
   Instant oldest_retry() const final { return ladder_.oldest(); }
   Instant oldest_lazy() const final;
@@ -134,6 +135,16 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
   virtual bool any_shard_will_do() const { return false; }
   // Lock-free; by default what the design keeps in shard.oldest_ns.
   virtual Instant oldest_of(const ListShard& shard) const;
+  // Lowers reading.least to the least stamp in the shard, where that is less. Looks at up to reading.left
+  // elements; false: not done yet, it goes on in another hold (timerwheel/stamp_walk.h). By default
+  // oldest_of() is taken for exact, whenever the lock is free.
+  virtual bool look_for_oldest_locked(ListShard& shard, StampReading& reading) const
+      TW_REQUIRES(shard.lock);
+  // A design that moves an object from one list of a shard to another, not by a splice, says so in that hold
+  // (a reading may have passed the second and not come to the first).
+  void note_came_back(Instant stamp) {
+    if (reading_.load(std::memory_order_relaxed)) lower_came_back(stamp);
+  }
   // Whether a selection of this flusher covers the shard; all do, unless the design splits the work.
   virtual bool serves(std::uint32_t flusher, std::uint32_t flushers, std::uint32_t shard_index) const {
     (void)flusher, (void)flushers, (void)shard_index;
@@ -199,6 +210,7 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
   EndWrite adopt_from(DirtyObject& object, DirtyPhase from, Instant now);
   EndWrite relist(DirtyObject& object, Filing why, DirtyPhase from, std::uint32_t classes,
                   const WriteEnd* end, Instant now);
+  void lower_came_back(Instant stamp);
 
   const std::vector<std::unique_ptr<ListShard>> shards_;
   const std::uint16_t context_;
@@ -206,11 +218,20 @@ class DirtyListBase : public DirtyList, protected ShardPicker {
   const Duration lazytime_expire_;
   // Relaxed: set, and then every shard lock is taken; read under a shard's lock.
   Atomic<bool> closed_{false};
-  RetryLadder ladder_;
+  mutable RetryLadder ladder_;  // a reading of the oldest stamp leaves its marks there
   ShardedCounter redirties_;
   // Relaxed: raised before a design takes its shards' locks to make due what is listed; who files under one
   // later sees it.
   Atomic<std::uint16_t> set_backs_{0};
+
+  // ---- readings of the oldest stamp (dirty_list_oldest.cc) ----
+  mutable Mutex reading_lock_ TW_ACQUIRED_AFTER(kRankContext) TW_ACQUIRED_BEFORE(kRankStore);
+  mutable std::uint64_t readings_ TW_GUARDED_BY(reading_lock_) = 0;
+  // Relaxed, both: stored before the reader takes the first shard's lock; whoever files something in a shard,
+  // or on the ladder, that the reader has been at already took that lock after him. Of what came back the
+  // reader learns by the batch that it left (HeldStamp).
+  alignas(kCacheLine) mutable Atomic<bool> reading_{false};
+  mutable Atomic<std::int64_t> came_back_ns_{INT64_MAX};  // least stamp of what was filed again meanwhile
 };
 
 // For designs: the lock class in the options, or the one that lists share.

@@ -252,6 +252,7 @@ bool Flusher::gather(Batch& batch, Selection& selection, std::uint64_t limit_byt
   std::array<DirtyObject*, kClaimAtOnce> claimed{};
   std::uint64_t charged = 0;  // data and overhead, as the thresholds count
   std::uint64_t mean = mean_object_bytes_;
+  Instant least = Instant::max();  // of what is in the batch
   while (batch.slots_.size() < context_.batch_objects_ && batch.bytes_ < batch_bytes &&
          charged < limit_bytes) {
     // About as many as there is room for: what is claimed beyond goes back under the shard lock.
@@ -262,7 +263,13 @@ bool Flusher::gather(Batch& batch, Selection& selection, std::uint64_t limit_byt
     const std::uint64_t room = context_.batch_objects_ - batch.slots_.size();
     const auto want =
         static_cast<std::size_t>(std::min<std::uint64_t>({kClaimAtOnce, by_limit, by_bytes, room}));
+    batch.held_.changing();
     const std::size_t got = selection.claim(std::span(claimed.data(), want));
+    Instant least_claimed = least;
+    for (std::size_t i = 0; i < got; ++i) {
+      least_claimed = std::min(least_claimed, claimed[i]->dirtied_when());
+    }
+    batch.held_.holds(least_claimed);
     if (got == 0) return false;
     for (std::size_t i = 0; i < got; ++i) {
       DirtyObject& object = *claimed[i];
@@ -274,7 +281,9 @@ bool Flusher::gather(Batch& batch, Selection& selection, std::uint64_t limit_byt
       if (!batch.slots_.empty() && (bytes > batch_bytes - std::min(batch_bytes, batch.bytes_) ||
                                     charge > limit_bytes - std::min(limit_bytes, charged))) {
         // From the back, so that the oldest ends up in front.
+        batch.held_.changing();
         for (std::size_t j = got; j-- > i;) context_.put_back(batch, *claimed[j], now);
+        batch.held_.holds(least);
         return true;
       }
       WriteSlot slot;
@@ -283,6 +292,7 @@ bool Flusher::gather(Batch& batch, Selection& selection, std::uint64_t limit_byt
       slot.bytes = estimate.bytes;
       slot.limit_bytes = slice;
       batch.slots_.push_back(slot);
+      least = std::min(least, object.dirtied_when());
       batch.bytes_ += bytes;
       charged += charge;
     }

@@ -116,6 +116,7 @@ bool OwnerSwitch::step() {
   const Instant now = from_.engine().clock().now();
   from_.begin_batch(carrier->batch, WorkKind::kFsync);
   std::array<DirtyObject*, kStep> claimed{};
+  carrier->batch.held_.changing();
   const std::size_t got = selection_->claim(claimed);
   bool any_put_back = false;
   // From the back, so that what is put back ends up in front in its old order.
@@ -127,6 +128,7 @@ bool OwnerSwitch::step() {
       any_put_back = true;
     }
   }
+  carrier->batch.held_.holds(Instant::max());
   from_.end_batch(carrier->batch, any_put_back);
   from_.release_fsync_batch(*carrier);
   // What is put back comes to the selection again: it would be met for as long as the sync lasts.
@@ -187,9 +189,11 @@ WritebackEngine::Switched WritebackEngine::switch_owner(DirtyObject& object, Wri
     FsyncBatch* carrier = from.acquire_fsync_batch();
     if (carrier == nullptr) return Switched::kBusy;
     from.begin_batch(carrier->batch, WorkKind::kFsync);
+    carrier->batch.held_.changing();
     const DirtyList::TakeOut taken = from.list_->claim_one(object);
     const bool claimed = taken == DirtyList::TakeOut::kTaken;
     const bool moved = claimed && from.hand_over(carrier->batch, object, to, clock_->now());
+    carrier->batch.held_.holds(Instant::max());
     from.end_batch(carrier->batch, claimed && !moved);
     from.release_fsync_batch(*carrier);
     if (moved) return Switched::kDone;

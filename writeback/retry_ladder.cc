@@ -60,7 +60,7 @@ void RetryLadder::add(DirtyObject& object, std::uint32_t classes, Instant now, b
   group.oldest = std::min(group.oldest, object.node.stamp);
   *had_waiters =
       change_phase(object, DirtyPhase::kWriting, DirtyPhase::kRetry, kRetryShard, classes).has_waiters();
-  group.objects.push_back(object.node);
+  group.objects.push_front(object.node);
   count_.store(size() + 1, std::memory_order_relaxed);
   publish_locked();
 }
@@ -73,6 +73,7 @@ bool RetryLadder::has_locked(const DirtyObject& object) const {
 bool RetryLadder::cancel(DirtyObject& object) {
   MutexLock hold(lock_);
   if (!has_locked(object)) return false;
+  walk_.leaving(object.node);
   unlink_node(object.node);
   count_.store(size() - 1, std::memory_order_relaxed);
   publish_locked();
@@ -82,6 +83,7 @@ bool RetryLadder::cancel(DirtyObject& object) {
 
 void RetryLadder::claim_locked(WheelNode& node) {
   DirtyObject& object = object_of(node);
+  walk_.leaving(node);
   unlink_node(node);
   change_phase(object, DirtyPhase::kRetry, DirtyPhase::kClaimed, picker_.pick_shard(object));
   count_.store(size() - 1, std::memory_order_relaxed);
@@ -95,16 +97,22 @@ bool RetryLadder::claim_one(DirtyObject& object) {
   return true;
 }
 
+// The first group, which is empty.
+void RetryLadder::drop_front_locked(std::list<Group>& rung) {
+  walk_.forget(rung.front().objects.order);
+  rung.pop_front();
+}
+
 std::size_t RetryLadder::claim_from_locked(std::list<Group>& rung, Instant now, std::span<DirtyObject*> out) {
   std::size_t claimed = 0;
   while (claimed < out.size() && !rung.empty() && rung.front().due <= now) {
-    NodeList& objects = rung.front().objects;
+    NodeList& objects = rung.front().objects.nodes;
     while (claimed < out.size() && !objects.empty()) {
-      WheelNode& node = objects.front();
+      WheelNode& node = objects.back();
       claim_locked(node);
       out[claimed++] = &object_of(node);
     }
-    if (objects.empty()) rung.pop_front();
+    if (objects.empty()) drop_front_locked(rung);
   }
   return claimed;
 }
@@ -186,8 +194,9 @@ void RetryLadder::clock_set_back(Instant now) {
 void RetryLadder::publish_locked() {
   Instant due = Instant::max();
   Instant oldest = Instant::max();
-  const auto drop_empty = [](std::list<Group>& rung) {
-    while (!rung.empty() && rung.front().objects.empty()) rung.pop_front();
+  const auto drop_empty = [this](std::list<Group>& rung) {
+    lock_.assert_held();
+    while (!rung.empty() && rung.front().objects.empty()) drop_front_locked(rung);
   };
   for (std::uint32_t rung = 0; rung <= top_rung_; ++rung) {
     drop_empty(rungs_[rung]);
@@ -204,6 +213,33 @@ void RetryLadder::publish_locked() {
   oldest_ns_.store(oldest.ns, std::memory_order_relaxed);
 }
 
+void RetryLadder::look_for_oldest(StampReading& reading) {
+  for (bool done = false; !done;) {
+    MutexLock hold(lock_);
+    reading.left = kElementsPerHold;
+    done = look_locked(reading);
+  }
+}
+
+bool RetryLadder::look_locked(StampReading& reading) {
+  if (!walk_.go_on(reading)) return false;
+  const auto look = [&](Rungs& rungs) {
+    lock_.assert_held();
+    for (std::uint32_t rung = 0; rung <= top_rung_; ++rung) {
+      for (Group& group : rungs[rung]) {
+        if (group.oldest < reading.least && !group.objects.look(walk_, reading)) return false;
+      }
+    }
+    return true;
+  };
+  bool done = look(rungs_);
+  for (SyncShare* share = youngest_sync_; share != nullptr; share = share->older) {
+    done = done && look(share->rungs);
+  }
+  if (done) walk_.end();
+  return done;
+}
+
 std::uint64_t RetryLadder::groups() const {
   MutexLock hold(lock_);
   std::uint64_t groups = 0;
@@ -218,7 +254,7 @@ std::uint64_t RetryLadder::check_rungs_locked(const Rungs& rungs) const {
     for (const Group& group : rung) {
       TW_ASSERT(due <= group.due, "a rung's groups are out of order");
       due = group.due;
-      for (const WheelNode& node : group.objects) {
+      for (const WheelNode& node : group.objects.nodes) {
         const DirtyState state = object_of(node).state();
         TW_ASSERT(state.phase() == DirtyPhase::kRetry, "an object on the ladder is in another phase");
         TW_ASSERT(state.shard() == kRetryShard, "an object on the ladder names another shard");

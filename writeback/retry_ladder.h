@@ -72,7 +72,10 @@ class RetryLadder {
   void clock_set_back(Instant now) TW_EXCLUDES(lock_);
 
   Instant next_due() const { return Instant{next_due_ns_.load(std::memory_order_relaxed)}; }
+  // A lower bound.
   Instant oldest() const { return Instant{oldest_ns_.load(std::memory_order_relaxed)}; }
+  // Lowers reading.least to the least stamp here, where that is less: exactly, beside everything else.
+  void look_for_oldest(StampReading& reading) TW_EXCLUDES(lock_);
   std::uint64_t size() const { return count_.load(std::memory_order_relaxed); }
   std::uint64_t groups() const TW_EXCLUDES(lock_);
   void check_invariants() const TW_EXCLUDES(lock_);
@@ -81,7 +84,7 @@ class RetryLadder {
   struct Group {
     Instant due;
     Instant oldest = Instant::max();  // lower bound of its objects' stamps
-    NodeList objects;
+    StampedNodes objects;
   };
   using Rungs = std::array<std::list<Group>, kRungs>;
 
@@ -89,7 +92,9 @@ class RetryLadder {
   std::size_t claim_from_locked(std::list<Group>& rung, Instant now, std::span<DirtyObject*> out)
       TW_REQUIRES(lock_);
   void claim_locked(WheelNode& node) TW_REQUIRES(lock_);
+  bool look_locked(StampReading& reading) TW_REQUIRES(lock_);
   void publish_locked() TW_REQUIRES(lock_);
+  void drop_front_locked(std::list<Group>& rung) TW_REQUIRES(lock_);
   std::uint64_t check_rungs_locked(const Rungs& rungs) const TW_REQUIRES(lock_);
 
   bool has_locked(const DirtyObject& object) const TW_REQUIRES(lock_);
@@ -101,6 +106,7 @@ class RetryLadder {
   mutable Mutex lock_ TW_ACQUIRED_AFTER(kRankRetry) TW_ACQUIRED_BEFORE(kRankLru);
   Rungs rungs_ TW_GUARDED_BY(lock_);
   SyncShare* youngest_sync_ TW_GUARDED_BY(lock_) = nullptr;
+  StampWalk walk_ TW_GUARDED_BY(lock_);
   // Written under lock_, read without: hints for arming timers, re-read by whoever acts on them.
   Atomic<std::int64_t> next_due_ns_{INT64_MAX};
   Atomic<std::int64_t> oldest_ns_{INT64_MAX};

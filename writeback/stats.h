@@ -24,7 +24,9 @@ struct WritebackStats {
   std::uint64_t writeback_bytes = 0;
   std::uint64_t dirty_objects = 0;      // listed, on the ladder, in batches
   std::uint32_t throttled_threads = 0;
-  Duration oldest_dirty_age;            // 0: nothing is dirty
+  // Exact (WritebackContext::oldest_dirty); the engine's: the greatest of its contexts', read one by one.
+  // 0: nothing is dirty, or its stamps lie in the future (the clock was set back).
+  Duration oldest_dirty_age;
 };
 
 }  // namespace tidewheel

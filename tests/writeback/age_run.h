@@ -40,6 +40,7 @@ class AgeRun {
       return rng_.below(50) == 0 ? WriteOutcome::kFailed : WriteOutcome::kWritten;
     };
     rig_.target.on_write = [this](FakeObject& object, const WriteSlot& slot, WorkKind) {
+      static_cast<Aged&>(object).writing = slot.stamp;
       write_begins(static_cast<Aged&>(object), slot.outcome == WriteOutcome::kFailed);
     };
     for (std::uint32_t i = 0; i < kObjects; ++i) {
@@ -94,6 +95,7 @@ class AgeRun {
   struct Aged : FakeObject {
     Instant since = Instant::max();  // first dirt that no write has begun with
     Duration hidden{0};              // hidden_ then
+    Instant writing;                 // the stamp of what is being written
     bool tried = false;              // its write has begun, and failed: the ladder has it
   };
 
@@ -146,26 +148,20 @@ class AgeRun {
     stepped_ += by;
     ++clock_steps;
   }
-  // "Oldest dirty age" of an owner: never less than the truth, and more by at most a slot. (The ladder's is a
-  // bound of a group of failures: only from below. What was listed before a step back counts as very old.)
+  // "Oldest dirty age" of an owner: exactly, by the stamps there are.
   void check_metric(WritebackContext& owner) {
-    if (clock_steps != 0) return;
     Instant oldest = Instant::max();
-    bool failed = false;
     for (const Aged* object : objects_) {
       const DirtyState state = object->state();
       if (state.clean() || state.context() != owner.id()) continue;
-      failed = failed || object->tried || state.in_batch();
-      if (!state.in_batch()) oldest = std::min(oldest, object->dirtied_when());
+      const bool writing = state.phase() == DirtyPhase::kWriting;
+      oldest = std::min(oldest, writing ? object->writing : object->dirtied_when());
     }
-    if (oldest == Instant::max()) return;
-    const Duration metric = rig_.engine->stats(owner).oldest_dirty_age;
-    const Duration truth = rig_.clock.now() - oldest;
-    TW_ASSERT(metric >= truth, "the oldest dirty age is less than the truth");
-    if (!failed) {
-      TW_ASSERT(metric <= truth + kSlot, "the oldest dirty age is more than a slot above the truth");
-      ++metric_checks;
-    }
+    TW_ASSERT(owner.oldest_dirty() == oldest, "the oldest stamp is another one");
+    const Instant read_at = rig_.clock.now();
+    const Duration truth = oldest < read_at ? read_at - oldest : Duration{0};
+    TW_ASSERT(rig_.engine->stats(owner).oldest_dirty_age == truth, "the oldest dirty age is another one");
+    ++metric_checks;
   }
 
   const Setup setup_;

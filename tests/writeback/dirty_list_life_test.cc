@@ -493,6 +493,26 @@ class RandomLife {
     }
     EXPECT_EQ(rig_.list->listed(), listed);
     rig_.list->check_invariants();
+    check_oldest();
+  }
+  // Exactly: what is listed or on the ladder by its stamp, what is being written by that of its write.
+  void check_oldest() {
+    std::multimap<Instant, std::size_t> stamps;
+    for (std::size_t i = 0; i < kObjects; ++i) {
+      const DirtyPhase phase = models_[i].phase;
+      if (phase == DirtyPhase::kListed || phase == DirtyPhase::kRetry) {
+        stamps.emplace(rig_[i].dirtied_when(), i);
+      }
+    }
+    const auto in_batches = [this] {
+      Instant least = Instant::max();
+      for (const std::size_t i : claimed_) least = std::min(least, rig_[i].dirtied_when());
+      for (const WriteSlot& slot : writing_) least = std::min(least, slot.stamp);
+      return least;
+    };
+    const Instant batches = in_batches();
+    const Instant expected = stamps.empty() ? batches : std::min(batches, stamps.begin()->first);
+    EXPECT_EQ(rig_.list->oldest_stamp(in_batches), expected);
   }
   void finish() {
     for (const std::size_t i : claimed_) rig_.list->unclaim(rig_[i], rig_.now);

@@ -689,5 +689,41 @@ SIM_TEST(EngineSim, StopEndsEverybodyWhoWaits) {
   SIM_CHECK(rig.context->counts().all_zero());
 }
 
+// The oldest object is skipped, fails and is partly written in turns: on the list, gathered, in flight, or on
+// the ladder, whoever moves it when. Each reading says its stamp, no older one and no younger one.
+SIM_TEST(EngineSim, TheOldestStampIsThatOfWhatIsNeverClean) {
+  EngineOptions o = sim_options();
+  o.background_bytes = 0;
+  o.retry_first = microseconds(50);
+  SimRig rig(o);
+  FakeObject oldest;
+  FakeObject others[3];
+  oldest.set_context(rig.context->id());
+  for (FakeObject& other : others) other.set_context(rig.context->id());
+  Atomic<std::uint32_t> turn{0};
+  rig.target.decide = [&](FakeObject& object, WriteSlot& slot) {
+    if (&object != &oldest) return WriteOutcome::kWritten;
+    slot.error.code = Reason::kIo;
+    constexpr WriteOutcome kTurns[] = {WriteOutcome::kPartial, WriteOutcome::kFailed,
+                                       WriteOutcome::kSkipped};
+    return kTurns[turn.fetch_add(1, std::memory_order_relaxed) % 3];
+  };
+  SIM_CHECK(rig.dirty(oldest, 4096));
+  const Instant stamp = rig.context->oldest_dirty();
+  SIM_CHECK(stamp != Instant::max());
+  Thread writer("writer", [&] {
+    for (int i = 0; i < 6; ++i) {
+      FakeObject& other = others[i % 3];
+      SIM_CHECK(rig.dirty(other, 256));
+      if (i % 2 == 0) SIM_CHECK(rig.engine->fsync(other).has_value());
+    }
+  });
+  for (int i = 0; i < 8; ++i) SIM_CHECK(rig.context->oldest_dirty() == stamp);
+  writer.join();
+  rig.cancel(oldest);
+  for (FakeObject& other : others) rig.cancel(other);
+  SIM_CHECK(rig.context->oldest_dirty() == Instant::max());
+}
+
 }  // namespace
 }  // namespace tidewheel

@@ -23,7 +23,7 @@ ClassicList::ClassicList(std::uint32_t lists, const DirtyListOptions& options)
 
 void ClassicList::publish_oldest_locked(ClassicShard& home) {
   std::int64_t oldest_ns = INT64_MAX;
-  for (const NodeList* each : {&home.b_dirty, &home.b_io, &home.b_more_io}) {
+  for (const NodeList* each : {&home.b_dirty, &home.b_io.nodes, &home.b_more_io.nodes}) {
     if (!each->empty()) oldest_ns = std::min(oldest_ns, each->back().stamp.ns);
   }
   home.oldest_ns.store(oldest_ns, std::memory_order_relaxed);
@@ -89,6 +89,7 @@ void ClassicList::note_older_locked(ClassicShard& home, const WheelNode& node) {
 void ClassicList::unlink_locked(ListShard& shard, DirtyObject& object) {
   ClassicShard& home = static_cast<ClassicShard&>(shard);
   home.lock.assert_held();
+  home.walk.leaving(object.node);
   unlink_node(object.node);
   // Only then can it have been the oldest, or the last; else the ends of the lists, likely cold, are left
   // alone.
@@ -100,7 +101,7 @@ void ClassicList::unlink_locked(ListShard& shard, DirtyObject& object) {
 
 void ClassicList::queue_io_locked(ClassicShard& home, Instant dirtied_before) {
   TW_DASSERT(home.b_io.empty(), "queue_io with objects left in b_io");
-  home.b_io.splice(home.b_io.begin(), home.b_more_io);
+  home.b_io.splice_back(home.b_more_io, home.walk);
   while (!home.b_dirty.empty()) {
     home.touch();
     WheelNode& oldest = home.b_dirty.back();
@@ -114,8 +115,9 @@ DirtyObject* ClassicList::pop_locked(ClassicShard& home, Instant dirtied_before)
   if (home.b_io.empty()) queue_io_locked(home, dirtied_before);
   if (home.b_io.empty()) return nullptr;
   home.touch();
-  WheelNode& node = home.b_io.back();
-  home.b_io.pop_back();
+  WheelNode& node = home.b_io.nodes.back();
+  home.walk.leaving(node);
+  home.b_io.nodes.pop_back();
   publish_oldest_locked(home);
   DirtyObject& object = object_of(node);
   claim_locked(home, object);
@@ -171,6 +173,17 @@ std::unique_ptr<Selection> ClassicList::select(const SelectionRequest& request) 
   return std::make_unique<ClassicSelection>(*this, request);
 }
 
+// b_dirty is sorted, whatever goes on. What has moved on from there was seen there.
+bool ClassicList::look_for_oldest_locked(ListShard& shard, StampReading& reading) const {
+  ClassicShard& home = static_cast<ClassicShard&>(shard);
+  home.lock.assert_held();
+  if (!home.b_dirty.empty()) reading.least = std::min(reading.least, home.b_dirty.back().stamp);
+  const bool done = home.walk.go_on(reading) && home.b_io.look(home.walk, reading) &&
+                    home.b_more_io.look(home.walk, reading);
+  if (done) home.walk.end();
+  return done;
+}
+
 std::uint64_t ClassicList::check_shard_locked(const ListShard& shard) const {
   const ClassicShard& home = static_cast<const ClassicShard&>(shard);
   home.lock.assert_held();
@@ -180,7 +193,7 @@ std::uint64_t ClassicList::check_shard_locked(const ListShard& shard) const {
     TW_ASSERT(node.stamp <= younger, "b_dirty is not sorted by stamp");
     younger = node.stamp;
   }
-  for (const NodeList* each : {&home.b_dirty, &home.b_io, &home.b_more_io}) {
+  for (const NodeList* each : {&home.b_dirty, &home.b_io.nodes, &home.b_more_io.nodes}) {
     for (const WheelNode& node : *each) {
       check_listed(home, node);
       ++objects;

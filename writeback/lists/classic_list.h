@@ -20,8 +20,9 @@ namespace tidewheel {
 struct ClassicShard : ListShard {
   using ListShard::ListShard;
   NodeList b_dirty TW_GUARDED_BY(lock);
-  NodeList b_io TW_GUARDED_BY(lock);
-  NodeList b_more_io TW_GUARDED_BY(lock);
+  StampedNodes b_io TW_GUARDED_BY(lock);
+  StampedNodes b_more_io TW_GUARDED_BY(lock);
+  StampWalk walk TW_GUARDED_BY(lock);  // of these two
   std::vector<Instant> open_syncs TW_GUARDED_BY(lock);  // their moments, sorted
 };
 
@@ -35,6 +36,7 @@ class ClassicList : public DirtyListBase {
   void link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd* end,
                    Instant now) override;
   void unlink_locked(ListShard& shard, DirtyObject& object) override;
+  bool look_for_oldest_locked(ListShard& shard, StampReading& reading) const override;
   std::uint64_t check_shard_locked(const ListShard& shard) const override;
 
  private:

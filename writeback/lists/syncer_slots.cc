@@ -12,7 +12,7 @@
 //   - the delays are fixed: dirty_expire is ignored;
 //   - what was skipped, partly written or failed comes one second later, forgetting when it was due: behind
 //     what was dirtied long after it; and no back-off: a dead object is tried every second for ever;
-//   - "the oldest" isn't known: the answer is the oldest stamp since its slot was last empty.
+//   - "the oldest" isn't known without a walk: the hint is the oldest stamp since its slot was last empty.
 // Where it differs from the original: sync(2) there walks all of a mount's vnodes, here it takes the 32 slots
 // in one hold (DragonFly's dirty-only walk, in pointer moves); what comes back under a sync comes back to it.
 // Owns, locks: one shard; everything under its lock.
@@ -36,17 +36,16 @@ constexpr std::uint32_t kMetadataDelay = 28;
 constexpr std::uint32_t kAgainDelay = 1;
 constexpr std::int64_t kSecondNs = 1'000'000'000;
 
-// A list and a lower bound of its stamps, forgotten when it is found empty.
-struct StampedList {
-  NodeList nodes;
+// A list, taken from at its front, and a lower bound of its stamps, forgotten when it is found empty.
+struct StampedList : StampedNodes {
   Instant oldest = Instant::max();
 
   void push_front(WheelNode& node) {
     oldest = std::min(oldest, node.stamp);
-    nodes.push_front(node);
+    StampedNodes::push_front(node);
   }
-  void take_all_behind(StampedList& other) {
-    nodes.splice(nodes.end(), other.nodes);
+  void take_all_behind(StampedList& other, StampWalk& walk) {
+    splice_back(other, walk);
     oldest = std::min(oldest, other.oldest);
     other.oldest = Instant::max();
   }
@@ -68,6 +67,7 @@ struct SyncerShard : ListShard {
   std::uint64_t position TW_GUARDED_BY(lock) = 0;     // in seconds of the ring, not of the clock
   std::int64_t last_tick TW_GUARDED_BY(lock) = INT64_MIN;  // the clock's second at the last periodic turn
   std::list<SyncerSet> syncs TW_GUARDED_BY(lock);     // open, oldest first
+  StampWalk walk TW_GUARDED_BY(lock);                 // of all of these
 };
 
 std::vector<std::unique_ptr<ListShard>> make_one(const DirtyListOptions& options) {
@@ -104,7 +104,7 @@ class SyncerSlots final : public DirtyListBase {
     ++home.position;
     StampedList& slot = home.slots[home.position % kSlots];
     if (!slot.nodes.empty()) ++home.detached_buckets;
-    home.due.take_all_behind(slot);
+    home.due.take_all_behind(slot, home.walk);
   }
   void tick_locked(SyncerShard& home, Instant now) TW_REQUIRES(home.lock);
   static bool rush_locked(SyncerShard& home) TW_REQUIRES(home.lock);
@@ -115,6 +115,7 @@ class SyncerSlots final : public DirtyListBase {
   void link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd* end,
                    Instant now) override;
   void unlink_locked(ListShard& shard, DirtyObject& object) override;
+  bool look_for_oldest_locked(ListShard& shard, StampReading& reading) const override;
   std::uint64_t check_shard_locked(const ListShard& shard) const override;
 
   const std::int64_t seconds_per_turn_;
@@ -157,6 +158,7 @@ DirtyObject* SyncerSlots::pop_locked(SyncerShard& home, StampedList& from) {
   if (from.nodes.empty()) return nullptr;
   home.touch();
   WheelNode& node = from.nodes.front();
+  home.walk.leaving(node);
   from.nodes.pop_front();
   left_locked(home, node);
   claim_locked(home, object_of(node));
@@ -198,6 +200,7 @@ void SyncerSlots::link_locked(ListShard& shard, DirtyObject& object, Filing why,
 void SyncerSlots::unlink_locked(ListShard& shard, DirtyObject& object) {
   SyncerShard& home = static_cast<SyncerShard&>(shard);
   home.lock.assert_held();
+  home.walk.leaving(object.node);
   unlink_node(object.node);
   left_locked(home, object.node);
 }
@@ -212,9 +215,9 @@ class SyncerSlots::SyncerSelection final : public SelectionBase {
     if (request_.kind != WorkKind::kSync) return;
     sync_ = &home.syncs.emplace_back();
     sync_->moment = moment_of(home);
-    sync_->list.take_all_behind(home.due);
+    sync_->list.take_all_behind(home.due, home.walk);
     for (std::uint32_t i = 1; i <= kSlots; ++i) {
-      sync_->list.take_all_behind(home.slots[(home.position + i) % kSlots]);
+      sync_->list.take_all_behind(home.slots[(home.position + i) % kSlots], home.walk);
     }
   }
   ~SyncerSelection() override {
@@ -225,7 +228,7 @@ class SyncerSlots::SyncerSelection final : public SelectionBase {
                                    [this](const SyncerSet& set) { return &set == sync_; });
     const auto younger = std::next(mine);
     // What is left, a younger sync waits for too; else it is due.
-    (younger == home.syncs.end() ? home.due : younger->list).take_all_behind(mine->list);
+    (younger == home.syncs.end() ? home.due : younger->list).take_all_behind(mine->list, home.walk);
     home.syncs.erase(mine);
   }
 
@@ -260,6 +263,16 @@ class SyncerSlots::SyncerSelection final : public SelectionBase {
 
 std::unique_ptr<Selection> SyncerSlots::select(const SelectionRequest& request) {
   return std::make_unique<SyncerSelection>(*this, request);
+}
+
+bool SyncerSlots::look_for_oldest_locked(ListShard& shard, StampReading& reading) const {
+  SyncerShard& home = static_cast<SyncerShard&>(shard);
+  home.lock.assert_held();
+  bool done = home.walk.go_on(reading) && home.due.look(home.walk, reading);
+  for (StampedList& slot : home.slots) done = done && slot.look(home.walk, reading);
+  for (SyncerSet& sync : home.syncs) done = done && sync.list.look(home.walk, reading);
+  if (done) home.walk.end();
+  return done;
 }
 
 std::uint64_t SyncerSlots::check_shard_locked(const ListShard& shard) const {

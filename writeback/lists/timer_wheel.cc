@@ -86,6 +86,11 @@ class TimerWheelList final : public DirtyListBase {
   void link_locked(ListShard& shard, DirtyObject& object, Filing why, const WriteEnd* end,
                    Instant now) override;
   void unlink_locked(ListShard& shard, DirtyObject& object) override;
+  bool look_for_oldest_locked(ListShard& shard, StampReading& reading) const override {
+    WheelListShard& home = static_cast<WheelListShard&>(shard);
+    home.lock.assert_held();
+    return home.wheel.look_for_least(reading);
+  }
   std::uint64_t check_shard_locked(const ListShard& shard) const override;
 
   // Counts what a wheel has just handed out, and makes it claimed.
@@ -307,7 +312,10 @@ class TimerWheelList::Syncing final : public SelectionBase {
       if (const auto younger = std::next(mine); younger != home.syncs.end()) {
         WheelNode* nodes[kMaxClaim];
         got = home.wheel.claim_from(*mine->set, nodes);
-        for (std::size_t k = 0; k < got; ++k) home.wheel.append(*younger->set, *nodes[k]);
+        for (std::size_t k = 0; k < got; ++k) {
+          home.wheel.append(*younger->set, *nodes[k]);
+          list_.note_came_back(nodes[k]->stamp);
+        }
         home.touch(got);
       }
       moved_all = got < kMaxClaim;
