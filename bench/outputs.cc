@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -114,6 +115,11 @@ void keep_standard_descriptors() {
     // The lowest free number is this one. The wrong way round, so that what is written is not lost unseen.
     (void)!::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
+}
+
+void take_failed_writes_as_errors() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 void end_quietly_on_exceptions() { std::set_terminate(end_on_exception); }

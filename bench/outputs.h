@@ -17,6 +17,10 @@ std::string write_text(const std::string& path, const std::string& text);
 // was closed fails.
 void keep_standard_descriptors();
 
+// A pipe that nobody reads any more and a file beyond `ulimit -f` fail the write (EPIPE, EFBIG) instead of
+// killing the program, which then cleans up and reports as after any other error.
+void take_failed_writes_as_errors();
+
 // An exception that nobody catches (memory that ran out, a thread the system refuses) ends the program with
 // one line and status 1, at once: other threads are in the middle of their work.
 void end_quietly_on_exceptions();
