@@ -8,7 +8,7 @@ namespace tidewheel::bench {
 
 namespace {
 
-// Ctrl-C: a file that needs no more than this is finished, of a larger one there may be hours left.
+// Ctrl-C: a file of which no more than this is left is finished, of a larger one there may be hours left.
 constexpr std::uint64_t kFinishBytes = 64ULL << 20;
 
 }  // namespace
@@ -185,8 +185,9 @@ void Worker::for_each_file(Until until, Body body) {
   };
   for (std::uint32_t loop = 0; loop < made_.size() && !ended(); ++loop) {
     for (std::uint64_t i = 0; i < made_[loop] && !ended(); ++i) {
+      given_up_ = false;
       body(file(loop, i));
-      ++operations_;
+      if (!given_up_) ++operations_;
     }
   }
   ended_ = SteadyClock::instance().now();
@@ -212,6 +213,8 @@ void Worker::read_files() {
     const Result<FileHandle> handle = access_->open(ref);
     if (!handle) return fail("open", ref, handle.error());
     for (std::uint64_t offset = 0; offset < options.file_bytes; offset += options.write_bytes) {
+      given_up_ = options.file_bytes - offset > kFinishBytes && interrupted();
+      if (given_up_) break;
       const std::uint64_t len = std::min(options.write_bytes, options.file_bytes - offset);
       const std::uint64_t tick = shared_.ticks.now();
       const Result<std::uint64_t> got = access_->read(*handle, offset, {read_buffer_.data(), len});
@@ -238,6 +241,8 @@ void Worker::verify_files() {
     const Result<FileHandle> handle = access_->open(ref);
     if (!handle) return fail("verify", ref, handle.error());
     for (std::uint64_t offset = 0; offset < options.file_bytes; offset += options.write_bytes) {
+      given_up_ = options.file_bytes - offset > kFinishBytes && interrupted();
+      if (given_up_) break;
       const std::uint64_t len = std::min(options.write_bytes, options.file_bytes - offset);
       const std::span<std::byte> into{read_buffer_.data(), len};
       const Result<std::uint64_t> got = access_->read(*handle, offset, into);

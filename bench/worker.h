@@ -99,6 +99,7 @@ class alignas(kCacheLine) Worker {
   std::uint64_t app_overhead_ns_ = 0;
   std::uint64_t written_bytes_ = 0;
   std::uint64_t operations_ = 0;
+  bool given_up_ = false;  // Ctrl-C came inside the file at hand: it does not count
   Instant started_, ended_;
   std::string error_;
   // Alone on its line: the sampler reads it while this thread writes. Relaxed: only a count.

@@ -360,5 +360,29 @@ TEST(Workload, CtrlCGivesUpAFileOfWhichMuchIsLeft) {
   EXPECT_TRUE(target.files().empty()) << "and what was is taken away";
 }
 
+TEST(Workload, CtrlCInsideALargeFileThatIsReadDoesNotCountIt) {
+  for (const bool verify : {false, true}) {
+    clear_interrupt_for_test();
+    catch_interrupts();
+    std::uint64_t calls = 0;
+    FakeTarget target({.on_call = [&calls](const std::string& call) {
+      if (call == "read" && ++calls == 2) raise(SIGINT);
+    }});
+    FsmarkOptions options = small(1, 1);
+    options.workload.file_bytes = 128ULL << 20;
+    options.workload.write_bytes = 1ULL << 20;
+    options.workload.verify = verify;
+    options.workload.phases = {Phase::kCreate};
+    if (!verify) options.workload.phases.push_back(Phase::kRead);
+    const RunResult result = run(options, target);
+    clear_interrupt_for_test();
+    EXPECT_TRUE(result.interrupted);
+    EXPECT_TRUE(result.errors.empty());
+    EXPECT_EQ(calls, 2U) << "nothing more of it is read";
+    EXPECT_EQ(result.verified_files.value_or(0), 0U) << "a part is not the file";
+    EXPECT_EQ(target.open_files(), 0U);
+  }
+}
+
 }  // namespace
 }  // namespace tidewheel::bench
