@@ -593,6 +593,12 @@ TEST_F(ProgramTest, ALostReportIsAnError) {
     };
   };
   const auto close_it = [] { close(STDOUT_FILENO); };
+  const auto onto_nobody = [] {
+    int ends[2];
+    if (pipe(ends) != 0) _exit(2);
+    dup2(ends[1], STDOUT_FILENO);
+    close(ends[0]), close(ends[1]);
+  };
   for (const auto& words : {kSmallRun,
                             {"--help"},
                             kSmallRun + std::vector<std::string>{"--json", "-"},
@@ -602,7 +608,19 @@ TEST_F(ProgramTest, ALostReportIsAnError) {
     EXPECT_NE(err().find("standard output: No space left on device\n"), std::string::npos) << err();
     EXPECT_EQ(run(words, close_it), 1) << words.front();
     EXPECT_NE(err().find("standard output: Bad file descriptor\n"), std::string::npos) << err();
+    EXPECT_EQ(run(words, onto_nobody), 1) << words.front();
+    EXPECT_NE(err().find("standard output: Broken pipe\n"), std::string::npos) << err();
   }
+}
+
+// SIGXFSZ does not kill it.
+TEST_F(ProgramTest, AnOutputThatMayNotGrowIsAnError) {
+  const auto little_room = [] {
+    const rlimit little{4096, 4096};
+    setrlimit(RLIMIT_FSIZE, &little);
+  };
+  EXPECT_EQ(run(kSmallRun + std::vector<std::string>{"--json", "json"}, little_room), 1);
+  EXPECT_NE(err().find("json: File too large\n"), std::string::npos) << err();
 }
 
 TEST_F(ProgramTest, AClosedStandardOutputIsNotTheImage) {
