@@ -75,8 +75,8 @@ class StampWalk {
   }
   void forget(const StampOrder& list) { spliced(list, list); }
 
-  // ---- a reading, in each hold: go_on(), then look() at every list, then end(); false: go on in another
-  // ----
+  // ---- a reading: in each hold go_on(), then look() at every list, then end() ----
+  // False: the hold's elements are used up, the reading goes on in another one.
   bool go_on(StampReading& reading) {
     if (reading.id != reading_) end();
     reading_ = reading.id;

@@ -169,9 +169,8 @@ class DirtyList {
   // A hint for arming timers: the stamp of the oldest listed object, or less; Instant::max() when there is
   // none. Objects on the ladder or on the ring of timestamps don't count. Takes no lock.
   virtual Instant oldest() const = 0;
-  // The least stamp of all that is listed, on the ladder, or in a batch: of these in_batches() tells,
-  // which is
-  // called once, when the lists have been read, and may wait (HeldStamp). The ring of timestamps doesn't
+  // The least stamp of all that is listed, on the ladder, or in a batch: of these in_batches() tells, which
+  // is called once, when the lists have been read, and may wait (HeldStamp). The ring of timestamps doesn't
   // count. Instant::max(): there is nothing. With L the answer, and stamps as they are when the call returns:
   //   - nothing moves meanwhile: L is the least stamp, exactly;
   //   - something does: L is at or before the stamp of each object that was dirty here from the call on until

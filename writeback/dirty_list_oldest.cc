@@ -1,12 +1,10 @@
 // The oldest stamp, read beside everything else.
 //
 // The reader looks at the shards' lists, at the ladder, and last at the batches; each object that is dirty
-// all
-// the while he meets in one of them, or it was filed again behind his back. Claims go from where he looks
-// first
-// to where he looks last, and need no word. What goes the other way, from a batch to a list or to the ladder,
-// is told to him (note_came_back), in the hold that files it: if he has been at that lock before, reading_ is
-// seen there; if not, he finds the object there.
+// all the while he meets in one of them, or it was filed again behind his back. Claims go from where he looks
+// first to where he looks last, and need no word. What goes the other way, from a batch to a list or to the
+// ladder, is told to him (note_came_back), in the hold that files it: if he has been at that lock before,
+// reading_ is seen there; if not, he finds the object there.
 // Rejected: a snapshot under all locks (a hold as long as the list), and counting moves to begin anew when
 // something has moved (beside a flusher that has no end).
 #include "writeback/dirty_list_base.h"
