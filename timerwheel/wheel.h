@@ -61,7 +61,8 @@ struct WheelStats {
 };
 
 // Start of the slot of the oldest element listed, readable without the lock: Instant::max() when nothing is,
-// Instant::min() when something counts as due at once. Its own line: written when the oldest slot changes.
+// Instant::min() when something counts as due at once. Its own line: written when the oldest slot changes,
+// and by each poll that detaches.
 struct alignas(kCacheLine) WheelHint {
   Instant oldest() const { return Instant{oldest_ns.load(std::memory_order_acquire)}; }
   // Release in Wheel::publish, under the shard lock, pairs with acquire in oldest(): who sees a shard

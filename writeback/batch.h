@@ -59,8 +59,7 @@ struct WriteSlot {
 class WritebackContext;
 
 // The least stamp of what a batch holds, told to who reads it beside the batch's thread.
-//   changing() ... holds(least): objects come to the batch or leave it: out of the lists, back to them,
-// clean.
+//   changing() ... holds(least): objects come to the batch or leave it (out of lists, back to them, clean).
 // What the batch holds at any moment is what the last holds() before it was told, or is told by the next.
 // Nothing of the target's runs in between (but begin_switch and end_switch), so that a reader may wait.
 class HeldStamp {
